@@ -30,8 +30,8 @@ struct exporter_routes_setup {
 void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
                           const struct exporter_options *options, struct collectors *collectors,
                           struct exporter_client_host *client_host);
-/* Counts an answer of the agent API; any thread. `setup` is a struct exporter_routes_setup. */
-void exporter_routes_answered(void *setup, const struct exporter_route *route,
+/* Counts an answer of the agent API; any thread. `arg` is a struct exporter_routes_setup. */
+void exporter_routes_answered(void *arg, const struct exporter_route *route,
                               enum handoff_code code);
 /* Takes over what a configuration says for routes; any thread. */
 void exporter_routes_apply(struct exporter_routes_setup *setup,

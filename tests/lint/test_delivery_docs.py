@@ -22,7 +22,6 @@ CONSTANTS = {
     "5 s": ("client/transport/transport.h", "HANDOFF_TRANSPORT_CONNECT_MS", 5000),
     "64 KiB": ("client/transport/transport.h", "HANDOFF_TRANSPORT_ANSWER_MAX", 64 * 1024),
     "16 names": ("client/transport/resolver.h", "HANDOFF_RESOLVER_THREADS", 16),
-    "1 s, whichever": ("client/deliver/delivery.c", "ENOUGH_TIME_MS", 1000),
     "10 s": ("client/transport/resolver.h", "HANDOFF_RESOLVER_FOUND_MS", 10000),
     "250 ms": ("client/transport/dial.h", "HANDOFF_DIAL_DELAY_MS", 250),
     "1 s": ("client/deliver/delivery.c", "ENOUGH_TIME_MS", 1000),

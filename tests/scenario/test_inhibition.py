@@ -41,16 +41,15 @@ class Inhibition(unittest.TestCase):
         self.alertmanager.fire(alert("HandoffExporterDown", "critical", job=job), alert("HandoffFailed", "info", job=job))
         eventually(lambda: self.known(job).get("HandoffFailed"), "Alertmanager has seen the alerts")
 
-    def test_an_open_circuit_mutes_what_it_causes_at_its_target_and_the_rates(self):
+    def test_an_open_circuit_mutes_what_it_causes_at_its_target_and_no_rate(self):
         self.assertEqual(self.muted(
             alert("HandoffCircuitOpen", "critical", target_agent="analyst"),
             alert("HandoffFailed", "info", target_agent="analyst"),
             alert("HandoffConsecutiveFailures", "warning", target_agent="analyst"),
             alert("HandoffParkedWaiting", "warning", target_agent="analyst"),
-            alert("HandoffFailureRateElevated", "warning"),
+            alert("HandoffExpired", "warning", target_agent="analyst"),
+            # rates leave the agent out themselves; another agent, and what no circuit explains
             alert("HandoffFailureRateCritical", "critical"),
-            alert("HandoffErrorBudgetBurn", "critical", long="1h"),
-            # another agent, another circuit, and what no circuit explains
             alert("HandoffConsecutiveFailures", "warning", target_agent="reviewer"),
             alert("HandoffCircuitOpen", "critical", target_agent="reviewer"),
             alert("HandoffCompletenessCritical", "critical"),
@@ -61,9 +60,8 @@ class Inhibition(unittest.TestCase):
             "HandoffFailed/analyst": True,
             "HandoffConsecutiveFailures/analyst": True,
             "HandoffParkedWaiting/analyst": True,
-            "HandoffFailureRateElevated": True,
-            "HandoffFailureRateCritical": True,
-            "HandoffErrorBudgetBurn/1h": True,
+            "HandoffExpired/analyst": True,
+            "HandoffFailureRateCritical": False,
             "HandoffConsecutiveFailures/reviewer": True,
             "HandoffCircuitOpen/reviewer": False,
             "HandoffCompletenessCritical": False,
@@ -150,6 +148,35 @@ class Inhibition(unittest.TestCase):
             "HandoffSpineDown/a:9780": True,
             "HandoffStoreFailing/b:9780": False,
             "HandoffSpineDown/b:9780": False,
+        })
+
+    def test_a_store_that_fails_explains_the_requests_that_it_rejects(self):
+        self.assertEqual(self.muted(
+            alert("HandoffStoreFailing", "critical", instance="a:9780", cause="commits"),
+            alert("HandoffRequestsFailing", "warning", call="send_handoff", code="store_full"),
+        ), {
+            "HandoffStoreFailing/a:9780": False,
+            "HandoffRequestsFailing": True,
+        })
+
+    def test_other_requests_fail_for_other_reasons(self):
+        self.assertEqual(self.muted(
+            alert("HandoffStoreFailing", "critical", instance="a:9780", cause="commits"),
+            alert("HandoffRequestsFailing", "warning", call="send_handoff", code="budget_too_small"),
+        ), {
+            "HandoffStoreFailing/a:9780": False,
+            "HandoffRequestsFailing": False,
+        })
+
+    def test_what_pages_about_an_agent_is_not_a_ticket_too(self):
+        self.assertEqual(self.muted(
+            alert("HandoffInboxUnattended", "critical", target_agent="puller"),
+            alert("HandoffMostlyRefused", "critical", target_agent="picky"),
+            alert("HandoffRefusedRepeatedly", "warning", target_agent="picky"),
+        ), {
+            "HandoffInboxUnattended/puller": False,
+            "HandoffMostlyRefused/picky": False,
+            "HandoffRefusedRepeatedly/picky": True,
         })
 
     def test_a_spine_that_is_down_explains_missing_memories(self):

@@ -75,7 +75,7 @@ class Misleading(unittest.TestCase):
         web, api = self.daemon.web, self.daemon.api
         for here, method, path, there in ((api, "GET", "/metrics", web), (api, "GET", "/-/healthy", web),
                                           (api, "POST", "/-/reload", web), (api, "GET", "/", web),
-                                          (web, "POST", "/v1/handoffs", api), (web, "GET", "/v1/parked", api)):
+                                          (web, "POST", "/v1/handoffs", api), (web, "GET", "/v1/handoffs/none", api)):
             with self.subTest(path):
                 reply = here.request(method, path, b"{}" if method == "POST" else None)
                 self.refused(reply, 404, "not_found", field="path", seen=path, allowed=there.address)

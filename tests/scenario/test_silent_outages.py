@@ -70,7 +70,8 @@ class SilentOutages(unittest.TestCase):
             thread.start()
         for thread in threads:
             thread.join()
-        cls.answers = [cls.caller.send("small", intent="payments gateway " * 3000).json().get("code") for _ in range(25)]
+        cls.answers = [cls.caller.send("small", task_id="task-giant", intent="payments gateway " * 3000).json().get("code")
+                       for _ in range(25)]
 
     @classmethod
     def send_to_failing_agents(cls):

@@ -78,6 +78,8 @@ static const struct {
      "each key once, at most 256 keys per object"},
     {"{" BASE ",\"constraints\":{\"a\":{\"b\":1,\"b\":2}}}", "invalid_request", "b", "b",
      "each key once, at most 256 keys per object"},
+    {"{" BASE ",\"pattern\":\"broadcast\"}", "invalid_request", "pattern", "broadcast",
+     "another pattern, or none; or this one with a channel"},
     {"{" BASE ",\"task_id\":7}", "invalid_request", "task_id", "7", "a string"},
     {"{" BASE ",\"task_id\":\"\"}", "invalid_request", "task_id", "0 bytes", "1 to 256 bytes"},
     {"{" BASE ",\"task_id\":\"a\\nb\"}", "invalid_request", "task_id", "a\nb",
