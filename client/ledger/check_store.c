@@ -185,7 +185,8 @@ static size_t count_unnamed(const struct handoff_items *items, const struct base
     return unnamed;
 }
 
-/* What is missing was asked for. */
+/* What is missing since a hop was asked for. The others are pinned, or stand for what a spine that
+ * failed would have found. */
 static bool has_asked_for_missing(struct ledger_check *check, const struct handoff_items *items,
                                   struct base_span *asked)
 {
@@ -197,7 +198,8 @@ static bool has_asked_for_missing(struct ledger_check *check, const struct hando
     qsort(asked, items->count, sizeof *asked, compare_named_ids);
     yyjson_arr_foreach(missing, i, n, entry)
     {
-        if (!has_named_id(base_json_span(yyjson_obj_get(entry, "id")), asked, items->count))
+        if (yyjson_obj_get(entry, "since_hop") &&
+            !has_named_id(base_json_span(yyjson_obj_get(entry, "id")), asked, items->count))
             return false;
     }
     return true;

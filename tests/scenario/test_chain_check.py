@@ -13,6 +13,27 @@ from harness.chain import AGENTS, Chain, pullers
 HANDOFFCTL = os.environ["HANDOFFCTL"]
 
 
+def check(daemon):
+    done = subprocess.run([HANDOFFCTL, "store", "check", str(daemon.folder / "data")],
+                          capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+class Outage(unittest.TestCase):
+    def test_an_envelope_of_a_spine_that_failed_is_sound(self):
+        daemon = self.enterContext(daemon_with(pullers(*AGENTS)))
+        chain = Chain(daemon, "outage")
+        with contextlib.closing(sqlite3.connect(daemon.folder / "data/handoff.db")) as store:
+            store.execute("ALTER TABLE memories RENAME TO elsewhere")
+            envelope = chain.hand("researcher", "analyst", include_pins=True, include_recent=3, memory_ids=["fact"])
+            store.execute("ALTER TABLE elsewhere RENAME TO memories")
+        self.assertEqual([entry["id"] for entry in envelope["missing"]], ["fact", "*pinned", "*recent"])
+        daemon.terminate()
+        daemon.wait()
+        code, said = check(daemon)
+        self.assertEqual(code, 0, said)
+
+
 class Check(unittest.TestCase):
     def setUp(self):
         self.daemon = self.enterContext(daemon_with(pullers(*AGENTS)))
@@ -29,9 +50,7 @@ class Check(unittest.TestCase):
             store.commit()
 
     def check(self):
-        done = subprocess.run([HANDOFFCTL, "store", "check", str(self.daemon.folder / "data")],
-                              capture_output=True, text=True, timeout=60, check=False)
-        return done.returncode, done.stdout + done.stderr
+        return check(self.daemon)
 
     def assert_found(self, statement):
         self.assertEqual(self.check()[0], 0, "it is sound")
