@@ -119,7 +119,20 @@ class Memories:
         self.sidecar = sidecar
         self.lock = threading.Lock()
         self.backup = {}      # what should be stored
+        self.stored = set()   # what is
         self.losing = False
+
+    def store(self, name, memory):
+        self.sidecar.call("PUT", f"/v1/memories/{name}", memory)
+        with self.lock:
+            self.stored.add(name)
+
+    def remove(self, name):
+        with self.lock:
+            if name not in self.stored:
+                return
+            self.stored.discard(name)
+        self.sidecar.call("DELETE", f"/v1/memories/{name}")
 
     def put(self, name, importance, content, summary=None):
         memory = {"content": content, "importance": importance, "summary": summary or content[:80]}
@@ -127,28 +140,28 @@ class Memories:
             self.backup[name] = memory
             losing = self.losing
         if not losing:
-            self.sidecar.call("PUT", f"/v1/memories/{name}", memory)
+            self.store(name, memory)
 
     def forget(self, names):
         """Deletes the memories of a finished task."""
         for name in names:
             with self.lock:
                 self.backup.pop(name, None)
-            self.sidecar.call("DELETE", f"/v1/memories/{name}")
+            self.remove(name)
 
     def lose(self):
         with self.lock:
             self.losing = True
-            names = list(self.backup)
+            names = list(self.stored)
         for name in names:
-            self.sidecar.call("DELETE", f"/v1/memories/{name}")
+            self.remove(name)
 
     def restore(self):
         with self.lock:
             self.losing = False
             lost = dict(self.backup)
         for name, memory in lost.items():
-            self.sidecar.call("PUT", f"/v1/memories/{name}", memory)
+            self.store(name, memory)
 
 
 class Agent:
