@@ -26,6 +26,8 @@
 
 enum { STORED_MAGIC = 0x73746f72 };
 
+enum key_owner { KEY_UNUSED, KEY_OF_THIS, KEY_OF_OTHER };
+
 struct handoff_stored_sending {
     unsigned magic;
     struct handoff_store_read read;
@@ -38,7 +40,8 @@ struct handoff_stored_sending {
     /* the reader's, then the loop's */
     struct base_arena arena;
     struct handoff_error error;
-    bool has_handoff; /* `status`; else the envelope */
+    bool has_handoff;         /* `status`; else the envelope */
+    enum key_owner key_owner; /* where it has a handoff */
     struct handoff_status status;
     struct handoff_text text;
     struct handoff_envelope envelope;
@@ -55,26 +58,33 @@ static enum handoff_code refuse_other_sender(struct handoff_error *error)
                              NULL);
 }
 
-/* A repeat tells what has become of the first handoff. */
-static bool repeats_key(const struct handoff_stored_sending *stored)
+/* The sender's key may be the one of another handoff, whatever this envelope has become. */
+static enum handoff_code find_key_owner(struct handoff_stored_sending *stored,
+                                        struct handoff_error *error)
 {
-    struct base_uuid first;
-    struct handoff_error error;
+    struct base_uuid owner;
     uint8_t digest[BASE_SHA256_BYTES];
     const struct handoff_sending *sending = stored->sending;
-    return sending->key[0] &&
-           handoff_store_find_key(sending->loop->client->store, stored->status.label.source,
-                                  base_span_text(sending->key), &first, digest,
-                                  &error) == HANDOFF_OK &&
-           memcmp(&first, &stored->id, sizeof first) == 0;
+    stored->key_owner = KEY_UNUSED;
+    if (!sending->key[0])
+        return HANDOFF_OK;
+    enum handoff_code code =
+        handoff_store_find_key(sending->loop->client->store, stored->status.label.source,
+                               base_span_text(sending->key), &owner, digest, error);
+    if (code == HANDOFF_OK)
+        stored->key_owner =
+            memcmp(&owner, &stored->id, sizeof owner) == 0 ? KEY_OF_THIS : KEY_OF_OTHER;
+    return code == HANDOFF_ERR_NOT_FOUND ? HANDOFF_OK : code;
 }
 
-/* The answer would say that it is parked. */
+/* The answer would say that it is parked; but a repeat tells what has become of the first handoff.
+ */
 static enum handoff_code check_parked_already(const struct handoff_stored_sending *stored,
                                               struct handoff_error *error)
 {
     const enum handoff_state state = stored->status.state;
-    if (!stored->sending->park_reason || state == HANDOFF_STATE_PARKED || repeats_key(stored))
+    if (!stored->sending->park_reason || state == HANDOFF_STATE_PARKED ||
+        stored->key_owner == KEY_OF_THIS)
         return HANDOFF_OK;
     return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
                              "the envelope has a handoff already; if it is in progress, park that "
@@ -92,13 +102,22 @@ static const char *caller_of(const struct handoff_stored_sending *stored)
     return stored->caller[0] ? stored->caller : NULL;
 }
 
+static enum handoff_code judge_own_handoff(struct handoff_stored_sending *stored,
+                                           struct handoff_error *error)
+{
+    enum handoff_code code = find_key_owner(stored, error);
+    if (code == HANDOFF_OK && stored->key_owner != KEY_OF_OTHER)
+        code = check_parked_already(stored, error);
+    return code;
+}
+
 static enum handoff_code judge_handoff(struct handoff_stored_sending *stored)
 {
     struct handoff_error *error = &stored->error;
     struct handoff_text seen;
     handoff_read_hop(stored->sending->loop->client, &stored->id, &stored->arena, &stored->status);
     if (is_sender(stored, stored->status.label.source))
-        return check_parked_already(stored, error);
+        return judge_own_handoff(stored, error);
     enum handoff_code code = handoff_read_handoff(stored->sending->loop->client, stored->id_text,
                                                   caller_of(stored), &seen, error);
     if (code != HANDOFF_OK)
@@ -333,6 +352,10 @@ static void begin_stored(struct handoff_sending *sending)
     struct handoff_stored_sending *stored = sending->stored;
     struct handoff_error error;
     handoff_error_clear(&error);
+    if (stored->has_handoff) {
+        handoff_sending_repeat(sending, &stored->id, &stored->status);
+        return;
+    }
     enum handoff_code code = hand_over_stored(stored, &error);
     if (code == HANDOFF_ERR_CONFLICT) {
         wait_for_other_call(stored);
@@ -351,7 +374,8 @@ static void identify_stored(struct handoff_stored_sending *stored)
     static const char prefix[] = "deliver ";
     char text[sizeof prefix + BASE_UUID_TEXT];
     struct handoff_sending *sending = stored->sending;
-    const struct base_span source = stored->envelope.source_agent;
+    const struct base_span source =
+        stored->has_handoff ? stored->status.label.source : stored->envelope.source_agent;
     const size_t size = source.size < sizeof sending->source ? source.size : 0;
     memcpy(text, prefix, sizeof prefix - 1);
     memcpy(text + sizeof prefix - 1, stored->id_text, BASE_UUID_TEXT);
@@ -369,9 +393,7 @@ static void was_read_for_delivery(struct handoff_store_read *read)
     if (stored->error.code != HANDOFF_OK) {
         const struct handoff_error error = stored->error;
         handoff_sending_fail(sending, &error);
-    } else if (stored->has_handoff) {
-        handoff_sending_repeat(sending, &stored->id, &stored->status);
-    } else if (sending->key[0]) {
+    } else if (sending->key[0] && (!stored->has_handoff || stored->key_owner == KEY_OF_OTHER)) {
         identify_stored(stored);
         handoff_sending_begin_with_key(sending);
     } else {

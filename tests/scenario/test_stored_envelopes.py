@@ -135,6 +135,18 @@ class Delivered(Case):
         self.assertEqual(caller.call("GET", f"/v1/handoffs/{two}").status, 404)
         self.assertEqual(self.deliver(caller, two).json()["id"], two)
 
+    def test_a_key_of_another_envelope_is_rejected_even_if_this_one_has_a_handoff(self):
+        caller = self.caller(ack)
+        one, two = (self.assemble(caller).json()["id"] for _ in range(2))
+        key = {"idempotency-key": "one"}
+        self.assertEqual(self.deliver(caller, one, **key).json()["id"], one)
+        self.assertEqual(self.deliver(caller, two).json()["id"], two)
+        reply = self.deliver(caller, two, **key)
+        self.assert_problem(reply, 409, "idempotency_conflict")
+        self.assertEqual(reply.json()["handoff"]["id"], one)
+        self.assert_problem(self.park(caller, key, envelope_id=two), 409, "idempotency_conflict")
+        self.assertEqual(self.deliver(caller, one, **key).json()["id"], one)
+
     def test_an_open_circuit_takes_nothing(self):
         caller = self.caller(status(503), ack, retries=0,
                              breaker={"failures": 1, "cooldown": "1h"})
