@@ -150,6 +150,7 @@ struct handoff_assembly {
     struct handoff_continued_chain chain;
     struct handoff_ledger ledger;
     yyjson_val *mentioned;  /* ids in summary and intent; NULL: none */
+    uint64_t unsought;      /* others that these name, which are not looked for */
     struct base_span *path; /* the sources of the hops before, oldest first */
     size_t npath;
     struct base_span task_id, intent, traceparent, tracestate;

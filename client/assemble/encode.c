@@ -307,7 +307,7 @@ static void write_trimmed(struct base_buffer *out, const struct handoff_assembly
 }
 
 static const char *write_omitted_count(struct base_buffer *out, const char *before,
-                                       const char *name, size_t count)
+                                       const char *name, uint64_t count)
 {
     if (count == 0)
         return before;
@@ -326,6 +326,15 @@ static size_t count_omitted_reasons(const struct handoff_assembly *assembly)
                : 0;
 }
 
+/* Also ids that a text names and that were not looked for, of which nobody knows whether they
+ * exist.
+ */
+static uint64_t count_left_out(const struct handoff_assembly *assembly, unsigned part)
+{
+    return assembly->items.of[part][HANDOFF_PRESENCE_OMITTED] +
+           (part == HANDOFF_PART_REFERENCES ? assembly->unsought : 0);
+}
+
 /* What is in the ledger and not in the context: how much, and where it is. What was only found is
  * in `trimmed`. */
 static void write_omitted(struct base_buffer *out, const struct handoff_assembly *assembly)
@@ -334,7 +343,7 @@ static void write_omitted(struct base_buffer *out, const struct handoff_assembly
     const char *before = first;
     for (unsigned part = 0; part < HANDOFF_PART_FOUND; part++)
         before = write_omitted_count(out, before, handoff_part_name(part),
-                                     assembly->items.of[part][HANDOFF_PRESENCE_OMITTED]);
+                                     count_left_out(assembly, part));
     before = write_omitted_count(out, before, "reasons", count_omitted_reasons(assembly));
     if (before != first) {
         base_buffer_text(out, ",\"more\":\"/v1/envelopes/");

@@ -195,7 +195,7 @@ static enum handoff_code find_mentioned(struct handoff_assembly *assembly,
     const struct handoff_request *request = &assembly->request;
     const struct base_span texts[] = {request->task_summary, request->intent};
     return handoff_find_references(&assembly->arena, texts, sizeof texts / sizeof *texts,
-                                   &assembly->mentioned, error);
+                                   &assembly->mentioned, &assembly->unsought, error);
 }
 
 static enum handoff_code fold_ledger(struct handoff_assembly *assembly, struct handoff_error *error)

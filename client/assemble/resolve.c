@@ -104,12 +104,15 @@ static int class_of(const struct handoff_reference *reference)
     return reference->named ? 0 : reference->item->mentioned ? 3 : reference->asked ? 1 : 2;
 }
 
-/* Of one class the newest first: items are in the order of the ledger. */
+/* Of one class the newest first: items are in the order of the ledger. But of one hop's texts, what
+ * stands in them comes before what only a range names (references.h). */
 static int compare_importance_of_asking(const void *left, const void *right)
 {
     const struct handoff_reference *a = left, *b = right;
     if (class_of(a) != class_of(b))
         return class_of(a) - class_of(b);
+    if (a->item->mentioned && !a->named && a->item->from == b->item->from)
+        return (a->item > b->item) - (a->item < b->item);
     return (a->item < b->item) - (a->item > b->item);
 }
 

@@ -18,8 +18,11 @@ enum {
 struct mentions {
     struct base_span text;
     size_t at;
+    bool between; /* what is between the ends of ranges is read; else what stands in the text */
+    bool has_ranges;
     struct base_buffer *ids; /* `"ms-1","ms-2"` */
     size_t count;
+    uint64_t unsought;
 };
 
 /* ---- one id -----------------------------------------------------------------------------------
@@ -82,10 +85,19 @@ static struct base_span next_word(struct base_span text, size_t *at)
     return base_span(text.data + begin, end - begin);
 }
 
+static void count_unsought(struct mentions *mentions, uint64_t more)
+{
+    mentions->unsought += more;
+    if (mentions->unsought > HANDOFF_UNSOUGHT_MAX)
+        mentions->unsought = HANDOFF_UNSOUGHT_MAX;
+}
+
 static void add_mention(struct mentions *mentions, struct base_span id)
 {
-    if (mentions->count == HANDOFF_MENTIONED_MAX)
+    if (mentions->count == HANDOFF_MENTIONED_MAX) {
+        count_unsought(mentions, 1);
         return;
+    }
     base_buffer_byte(mentions->ids, mentions->ids->size ? ',' : '[');
     base_json_write_string(mentions->ids, id);
     mentions->count++;
@@ -122,26 +134,45 @@ static bool ends_range(struct base_span first, struct base_span word, bool dots,
                                       memcmp(word.data, first.data, before) == 0));
 }
 
-static void add_range(struct mentions *mentions, struct base_span first, struct base_span last)
+/* The first id of a range, with another number, of as many digits at least. False: it is too long
+ * for an id, as are those of higher numbers. */
+static bool add_numbered(struct mentions *mentions, struct base_span first, int64_t value)
 {
     char id[HANDOFF_MEMORY_ID_MAX + DIGITS_MAX + 1];
     const struct base_span number = number_of(first);
     const size_t before = first.size - number.size;
+    size_t digits = 0;
+    memcpy(id, first.data, before);
+    for (int64_t rest = value; rest > 0 || digits < number.size; rest /= 10)
+        digits++;
+    int64_t rest = value;
+    for (size_t i = digits; i-- > 0; rest /= 10)
+        id[before + i] = (char)('0' + rest % 10);
+    if (before + digits > HANDOFF_MEMORY_ID_MAX)
+        return false;
+    add_mention(mentions, base_span(id, before + digits));
+    return true;
+}
+
+static void add_range(struct mentions *mentions, struct base_span first, struct base_span last)
+{
+    const struct base_span number = number_of(first);
     if (number.size > DIGITS_MAX || last.size > DIGITS_MAX)
         return;
     const int64_t most = value_of(last);
-    memcpy(id, first.data, before);
-    for (int64_t value = value_of(number) + 1;
-         value <= most && mentions->count < HANDOFF_MENTIONED_MAX; value++) {
-        size_t digits = 0;
-        for (int64_t rest = value; rest > 0 || digits < number.size; rest /= 10)
-            digits++;
-        int64_t rest = value;
-        for (size_t i = digits; i-- > 0; rest /= 10)
-            id[before + i] = (char)('0' + rest % 10);
-        if (before + digits <= HANDOFF_MEMORY_ID_MAX)
-            add_mention(mentions, base_span(id, before + digits));
+    int64_t value = value_of(number) + 1;
+    if (value > most)
+        return;
+    if (!mentions->between) {
+        mentions->has_ranges = true;
+        (void)add_numbered(mentions, first, most);
+        return;
     }
+    for (; value < most && mentions->count < HANDOFF_MENTIONED_MAX; value++) {
+        if (!add_numbered(mentions, first, value))
+            return;
+    }
+    count_unsought(mentions, (uint64_t)(most - value));
 }
 
 /* What joins two ids at `at` to a range, and is then skipped. */
@@ -226,27 +257,37 @@ static bool find_mention(struct mentions *mentions, struct base_span *word)
 static void find_in(struct mentions *mentions)
 {
     struct base_span word;
-    while (mentions->count < HANDOFF_MENTIONED_MAX && find_mention(mentions, &word)) {
+    mentions->at = 0;
+    while (find_mention(mentions, &word)) {
         if (!looks_like_id(word))
             continue;
-        add_mention(mentions, word);
+        if (!mentions->between)
+            add_mention(mentions, word);
         take_range(mentions, word);
     }
 }
 
+static void find_in_all(struct mentions *mentions, const struct base_span *texts, size_t ntexts)
+{
+    for (size_t i = 0; i < ntexts; i++) {
+        mentions->text = texts[i];
+        find_in(mentions);
+    }
+}
+
 enum handoff_code handoff_find_references(struct base_arena *arena, const struct base_span *texts,
-                                          size_t ntexts, yyjson_val **ids,
+                                          size_t ntexts, yyjson_val **ids, uint64_t *unsought,
                                           struct handoff_error *error)
 {
     struct base_buffer found = {.arena = arena};
     struct mentions mentions = {.ids = &found};
     yyjson_doc *doc;
     *ids = NULL;
-    for (size_t i = 0; i < ntexts; i++) {
-        mentions.text = texts[i];
-        mentions.at = 0;
-        find_in(&mentions);
-    }
+    find_in_all(&mentions, texts, ntexts);
+    mentions.between = true;
+    if (mentions.has_ranges)
+        find_in_all(&mentions, texts, ntexts);
+    *unsought = mentions.unsought;
     if (found.size == 0 && !found.failed)
         return HANDOFF_OK;
     base_buffer_byte(&found, ']');

@@ -16,6 +16,7 @@
 #ifndef HANDOFF_LEDGER_REFERENCES_H
 #define HANDOFF_LEDGER_REFERENCES_H
 
+#include <stdint.h>
 #include <yyjson.h>
 
 #include "lib/base/arena.h"
@@ -24,10 +25,13 @@
 
 enum { HANDOFF_MENTIONED_MAX = 1000 }; /* ids of one request; further ones are not looked for */
 
-/* An array of texts in the arena, in the order of the texts, some perhaps twice; NULL: there are
- * none. */
+#define HANDOFF_UNSOUGHT_MAX ((uint64_t)1000000000000000) /* more are not counted */
+
+/* An array of texts in the arena, some perhaps twice; NULL: there are none. First those that stand
+ * in the texts, in their order; then, as far as there is room, those between the ends of ranges.
+ * `unsought`: how many others there are. */
 enum handoff_code handoff_find_references(struct base_arena *arena, const struct base_span *texts,
-                                          size_t ntexts, yyjson_val **ids,
+                                          size_t ntexts, yyjson_val **ids, uint64_t *unsought,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

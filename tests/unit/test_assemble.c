@@ -216,7 +216,7 @@ static void check_completeness(const struct handoff_assembly *assembly, yyjson_v
             included++;
     }
     assert_int_equal(included, number_at(root, "completeness", "included"));
-    assert_int_equal(left_out, omitted_at(root, "references"));
+    assert_int_equal(left_out + assembly->unsought, omitted_at(root, "references"));
     assert_int_equal(included + left_out + count_missing_requested(root),
                      number_at(root, "completeness", "requested"));
 }
@@ -986,6 +986,24 @@ static void test_what_stands_in_texts_displaces_nothing_that_was_asked_for(void 
     base_buffer_free(&body);
 }
 
+static void test_a_long_range_displaces_no_memory_that_the_text_names(void **state)
+{
+    (void)state;
+    struct handoff_assembly assembly;
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    fake_add(&world.spine, "doc-7", "content", NULL);
+    world.token_budget = 100000;
+    assert_int_equal(assemble(&assembly, "{\"source_agent\":\"a\",\"target_agent\":\"b\","
+                                         "\"task_summary\":\"Read ms-1 to ms-999999 and doc-7\","
+                                         "\"memory_ids\":[\"m-1\"]}"),
+                     HANDOFF_OK);
+    assert_int_equal(count_asked(&assembly, "doc-7"), 1);
+    assert_int_equal(assembly.unsought, 999000);
+    check_envelope(&assembly); /* requested: doc-7, m-1 and what was left out of those looked for */
+    handoff_assembly_free(&assembly);
+}
+
 static void test_what_may_not_go_in_full(void **state)
 {
     (void)state;
@@ -1229,6 +1247,7 @@ int main(void)
         cmocka_unit_test(test_what_no_memory_can_be_called_is_missing),
         cmocka_unit_test(test_of_too_many_references_the_newest_are_looked_up),
         cmocka_unit_test(test_what_stands_in_texts_displaces_nothing_that_was_asked_for),
+        cmocka_unit_test(test_a_long_range_displaces_no_memory_that_the_text_names),
         cmocka_unit_test(test_what_may_not_go_in_full),
         cmocka_unit_test(test_rank_order),
         cmocka_unit_test(test_relevance_is_asked_for_when_it_matters),
