@@ -16,7 +16,7 @@
 /* A name, and what it has become. */
 struct joined_member {
     yyjson_val *key, *value;       /* value: of the first hop, or the tightest */
-    struct joined_object *members; /* where several hops named this object; else NULL */
+    struct joined_object *members; /* of an object that several hops named, or with null members */
     struct demands *demands;       /* likewise, for a list of demands */
 };
 
@@ -204,40 +204,62 @@ static bool grow_object(struct base_arena *arena, struct joined_object *object)
     return true;
 }
 
+bool handoff_has_null_members(yyjson_val *constraints)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    if (!yyjson_is_obj(constraints))
+        return false;
+    yyjson_obj_foreach(constraints, i, n, key, value)
+    {
+        if (yyjson_is_null(value) || handoff_has_null_members(value))
+            return true;
+    }
+    return false;
+}
+
+/* NULL: out of memory. */
+static struct joined_object *make_members(struct handoff_joined *joined, yyjson_val *value);
+
+/* What is null is absent: no rule would let a later hop name it. */
 static void link_member(struct handoff_joined *joined, struct joined_object *object,
                         yyjson_val *key, yyjson_val *value)
 {
+    if (yyjson_is_null(value))
+        return;
     if (object->count == object->room && !grow_object(joined->arena, object)) {
         joined->failed = true;
         return;
     }
     handoff_set_add(&object->names, handoff_hash_text(base_json_span(key)), object->count);
-    object->at[object->count++] = (struct joined_member){.key = key, .value = value};
+    object->at[object->count++] = (struct joined_member){
+        .key = key,
+        .value = value,
+        .members = handoff_has_null_members(value) ? make_members(joined, value) : NULL};
 }
 
-static void add_all_members(struct handoff_joined *joined, struct joined_object *object,
-                            yyjson_val *value)
+static struct joined_object *make_members(struct handoff_joined *joined, yyjson_val *value)
 {
     size_t i, n;
     yyjson_val *key, *member;
+    struct joined_object *members = base_arena_calloc(joined->arena, 1, sizeof *members);
+    if (!members) {
+        joined->failed = true;
+        return NULL;
+    }
     yyjson_obj_foreach(value, i, n, key, member)
     {
-        link_member(joined, object, key, member);
+        link_member(joined, members, key, member);
     }
+    return members;
 }
 
 static void join_object(struct join_walk *walk, struct joined_member *member, yyjson_val *added)
 {
-    struct handoff_joined *joined = walk->joined;
-    if (!member->members) {
-        member->members = base_arena_calloc(joined->arena, 1, sizeof *member->members);
-        if (!member->members) {
-            joined->failed = true;
-            return;
-        }
-        add_all_members(joined, member->members, member->value);
-    }
-    join_members(walk, member->members, added);
+    if (!member->members)
+        member->members = make_members(walk->joined, member->value);
+    if (member->members)
+        join_members(walk, member->members, added);
 }
 
 /* ---- the walk ------------------------------------------------------------------------------ */

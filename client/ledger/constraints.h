@@ -16,6 +16,9 @@
  *               united
  *   all others  the same value: no rule can say whether "fast" is tighter than "thorough"
  *
+ * A member that is null, also inside an object, is absent where nothing was inherited for it: a
+ * value that no later hop could tighten would lock the name for all of them.
+ *
  * max_tokens is a budget of the receiver's and no promise: a request may name any, and has the
  * newest one where it names none.
  *
@@ -64,6 +67,9 @@ bool handoff_joined_add(struct handoff_joined *joined, yyjson_val *constraints, 
                         struct handoff_join_refusal *refusal) HANDOFF_MUST_CHECK;
 /* Appends all as compact JSON. */
 void handoff_joined_write(struct base_buffer *out, const struct handoff_joined *joined);
+
+/* Whether some member is null, here or inside an object, and is left out when it is joined. */
+bool handoff_has_null_members(yyjson_val *constraints);
 
 /* Whether a deadline comes before the other. False where one is no time. */
 bool handoff_deadline_is_earlier(yyjson_val *deadline, yyjson_val *other);

@@ -797,7 +797,8 @@ static enum handoff_code join_hop(struct fold *fold, const struct handoff_said *
     struct handoff_join_refusal refusal;
     if (!added)
         return HANDOFF_OK;
-    if (!ledger->constraints && !fold->joined && !(join & HANDOFF_JOIN_NO_DEADLINE)) {
+    if (!ledger->constraints && !fold->joined && !(join & HANDOFF_JOIN_NO_DEADLINE) &&
+        !handoff_has_null_members(added)) {
         ledger->constraints = added;
         return HANDOFF_OK;
     }
@@ -831,6 +832,8 @@ static enum handoff_code write_joined(struct fold *fold, struct handoff_error *e
 static yyjson_val *deadline_from(yyjson_val *const *deadlines, const struct handoff_said *said)
 {
     yyjson_val *own = yyjson_obj_get(said->constraints, "deadline"), *earliest = NULL;
+    if (yyjson_is_null(own))
+        own = NULL;
     if (own && said->revises)
         return own;
     for (size_t i = 0; i < said->nparents; i++) {

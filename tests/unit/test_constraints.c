@@ -75,6 +75,15 @@ static const struct row rows[] = {
      "{\"limits\":{\"max_cost\":4,\"a\":1,\"b\":2}}", NULL},
     {"{\"limits\":{\"max_cost\":5,\"a\":1}}", "{\"limits\":{\"max_cost\":6,\"a\":null}}", NULL,
      "limits.max_cost, limits.a"},
+    /* what is null at first is absent, so that a later hop can name it */
+    {"{\"style\":null,\"a\":1}", "{}", "{\"a\":1}", NULL},
+    {"{\"style\":null}", "{\"style\":\"plain\"}", "{\"style\":\"plain\"}", NULL},
+    {"{\"limits\":{\"deadline\":null,\"in\":{\"x\":null}}}",
+     "{\"limits\":{\"deadline\":\"2026-01-30T00:00:00Z\"}}",
+     "{\"limits\":{\"in\":{},\"deadline\":\"2026-01-30T00:00:00Z\"}}", NULL},
+    {"{\"limits\":{\"in\":{\"x\":null,\"y\":1}}}", "{}", "{\"limits\":{\"in\":{\"y\":1}}}", NULL},
+    {"{\"a\":{\"x\":1}}", "{\"a\":{\"y\":null},\"b\":null}", "{\"a\":{\"x\":1}}", NULL},
+    {"{\"list\":[{\"x\":null}]}", "{}", "{\"list\":[{\"x\":null}]}", NULL},
     /* digits and escapes pass through */
     {"{\"n\":123456789012345678901234567890.10,\"s\":\"\\u0001\\n\\\"\"}", "{}",
      "{\"n\":123456789012345678901234567890.10,\"s\":\"\\u0001\\n\\\"\"}", NULL},

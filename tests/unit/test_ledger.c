@@ -211,6 +211,17 @@ static void test_a_refused_constraint_names_the_value_its_hop_and_agent(void **s
     assert_string_equal(world.error.allowed, "limits.max_cost 3 of hop 2 (b), or tighter");
 }
 
+static void test_what_is_null_at_first_is_absent(void **state)
+{
+    (void)state;
+    FOLD("{\"constraints\":{\"style\":null,\"limits\":{\"max_cost\":null,\"x\":1}}}");
+    assert_string_equal(joined(), "{\"limits\":{\"x\":1}}");
+    FOLD("{\"constraints\":{\"deadline\":null,\"style\":null}}",
+         "{\"constraints\":{\"deadline\":\"2026-01-30T00:00:00Z\",\"style\":\"plain\"}}");
+    assert_string_equal(joined(), "{\"deadline\":\"2026-01-30T00:00:00Z\",\"style\":\"plain\"}");
+    STANDS(CONSTRAINT, "2:deadline=\"2026-01-30T00:00:00Z\" 2:style=\"plain\"");
+}
+
 static void test_a_deadline_comes_only_earlier(void **state)
 {
     (void)state;
@@ -687,6 +698,7 @@ int main(void)
         TEST(test_what_no_memory_can_be_called),
         TEST(test_constraints_accumulate),
         TEST(test_a_refused_constraint_names_the_value_its_hop_and_agent),
+        TEST(test_what_is_null_at_first_is_absent),
         TEST(test_a_deadline_comes_only_earlier),
         TEST(test_an_edit_may_have_a_later_deadline),
         TEST(test_a_later_deadline_of_an_edit_is_for_what_continues_it),
