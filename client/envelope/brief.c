@@ -33,16 +33,33 @@ static bool is_line_end(uint32_t character)
            character == 0x2029;
 }
 
-/* Controls, and what is not seen: marks of direction, zero-width spaces, tags. Joiners are left
- * alone, because emoji and several scripts need them. */
+/* Controls, and what is not seen: marks of direction, zero-width spaces, soft hyphens, fillers of
+ * Hangul, tags. Joiners are left alone, because emoji and several scripts need them. */
 static bool is_hidden(uint32_t character)
 {
     static const struct {
         uint32_t first, last;
-    } ranges[] = {
-        {0, 8},           {0x0e, 0x1f},       {0x7f, 0x9f},      {0x061c, 0x061c}, {0x180e, 0x180e},
-        {0x200b, 0x200b}, {0x200e, 0x200f},   {0x202a, 0x202e},  {0x2060, 0x206f}, {0xfeff, 0xfeff},
-        {0xfff9, 0xfffb}, {0xe0000, 0xe007f}, {0xe0100, 0xe01ef}};
+    } ranges[] = {{0, 8},
+                  {0x0e, 0x1f},
+                  {0x7f, 0x9f},
+                  {0xad, 0xad},
+                  {0x034f, 0x034f},
+                  {0x061c, 0x061c},
+                  {0x115f, 0x1160},
+                  {0x17b4, 0x17b5},
+                  {0x180e, 0x180e},
+                  {0x200b, 0x200b},
+                  {0x200e, 0x200f},
+                  {0x202a, 0x202e},
+                  {0x2060, 0x206f},
+                  {0x3164, 0x3164},
+                  {0xfeff, 0xfeff},
+                  {0xffa0, 0xffa0},
+                  {0xfff9, 0xfffb},
+                  {0x1bca0, 0x1bca3},
+                  {0x1d173, 0x1d17a},
+                  {0xe0000, 0xe007f},
+                  {0xe0100, 0xe01ef}};
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
         if (character >= ranges[i].first && character <= ranges[i].last)
             return true;
@@ -126,6 +143,29 @@ static void write_inline(struct base_buffer *out, struct base_span text)
     }
 }
 
+/* Inline text at the beginning of a list's entry, where a marker would begin another list, and
+ * spaces a block of code. */
+static void write_entry_text(struct base_buffer *out, struct base_span text)
+{
+    size_t begin = 0, digits = 0;
+    if (!text.data)
+        return;
+    for (size_t width; begin < text.size; begin += width) {
+        uint32_t character;
+        width = base_utf8_next(text.data + begin, text.size - begin, &character);
+        if (character != ' ' && character != '\t' && !is_line_end(character))
+            break;
+    }
+    text = base_span(text.data + begin, text.size - begin);
+    while (digits < text.size && text.data[digits] >= '0' && text.data[digits] <= '9')
+        digits++;
+    base_buffer_append(out, text.data, digits);
+    text = base_span(text.data + digits, text.size - digits);
+    if (text.size && memchr(digits ? ".)" : "-+", text.data[0], 2))
+        base_buffer_byte(out, '\\');
+    write_inline(out, text);
+}
+
 static struct base_span text_member(yyjson_val *object, const char *key)
 {
     return base_json_span(yyjson_obj_get(object, key));
@@ -182,7 +222,7 @@ static void write_step(struct base_buffer *out, size_t number, yyjson_val *step)
     static const char *const parts[][2] = {
         {"decision", "decided"}, {"reason", "because"}, {"memory_id", "memory"}, {"at", "at"}};
     base_buffer_printf(out, "%zu. ", number);
-    write_inline(out, text_member(step, "agent"));
+    write_entry_text(out, text_member(step, "agent"));
     base_buffer_text(out, ": ");
     write_inline(out, text_member(step, "action"));
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -263,7 +303,7 @@ static void write_references_section(struct base_buffer *out, yyjson_val *refere
     yyjson_arr_foreach(references, i, n, id)
     {
         base_buffer_text(out, "- ");
-        write_inline(out, base_json_span(id));
+        write_entry_text(out, base_json_span(id));
         base_buffer_byte(out, '\n');
     }
 }
@@ -272,7 +312,7 @@ static void write_missing_memory(struct base_buffer *out, yyjson_val *entry)
 {
     int64_t since = 0;
     base_buffer_text(out, "- ");
-    write_inline(out, text_member(entry, "id"));
+    write_entry_text(out, text_member(entry, "id"));
     base_buffer_text(out, ": missing");
     if (base_json_whole(yyjson_obj_get(entry, "since_hop"), &since))
         base_buffer_printf(out, " since hop %lld", (long long)since);
@@ -286,7 +326,7 @@ static void write_missing_memory(struct base_buffer *out, yyjson_val *entry)
 static void write_trimmed_memory(struct base_buffer *out, yyjson_val *entry)
 {
     base_buffer_text(out, "- ");
-    write_inline(out, text_member(entry, "id"));
+    write_entry_text(out, text_member(entry, "id"));
     base_buffer_text(out, ": left out to fit the token budget");
     if (text_member(entry, "priority").data) {
         base_buffer_text(out, ", ");

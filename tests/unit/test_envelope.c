@@ -221,6 +221,8 @@ static void write_nasty(struct base_buffer *out, struct property *property)
                                         "[x](http://y)",
                                         "1. ",
                                         "- ",
+                                        "+ ",
+                                        "12) ",
                                         "> ",
                                         "---",
                                         "===",
@@ -235,6 +237,14 @@ static void write_nasty(struct base_buffer *out, struct property *property)
                                         "\\u2066",
                                         "\\u200b",
                                         "\\ufeff",
+                                        "\\u00ad",
+                                        "\\u034f",
+                                        "\\u115f",
+                                        "\\u1160",
+                                        "\\u3164",
+                                        "\\uffa0",
+                                        "\\u17b4",
+                                        "\\ud834\\udd73",
                                         "\\udb40\\udc41",
                                         "\\u0000",
                                         "\\u001b[2J",
@@ -276,6 +286,26 @@ static size_t run_of(const char *line, char c)
     return run;
 }
 
+/* The length of a list's marker; 0: it is none. */
+static size_t marker_of(const char *line)
+{
+    size_t digits = strspn(line, "0123456789");
+    if (digits > 0 && digits < 10 && strchr(".)", line[digits]) && line[digits + 1] == ' ')
+        return digits + 2;
+    return strchr("-+*", line[0]) && line[0] && line[1] == ' ' ? 2 : 0;
+}
+
+/* An entry is one of the sidecar's own lists, and begins no other list or block. */
+static void check_entry(const char *line)
+{
+    const size_t marker = marker_of(line);
+    if (marker == 0)
+        return;
+    const char *text = line + marker;
+    assert_true(*text != ' ');
+    assert_int_equal(marker_of(text), 0);
+}
+
 /* What CommonMark makes of a brief: the headings outside fenced blocks, and whether one is open at
  * the end. Lines end at \n, \r\n and \r. */
 static void outline(char *text, struct base_buffer *headings, bool *open)
@@ -302,6 +332,7 @@ static void outline(char *text, struct base_buffer *headings, bool *open)
             const char *link = strstr(line, "](");
             assert_true(!link || link[-1] == '\\');
             assert_true(indent < 4);
+            check_entry(line);
         }
         if (last)
             break;
@@ -313,8 +344,9 @@ static void outline(char *text, struct base_buffer *headings, bool *open)
 /* No control but the line feed, and nothing that hides or turns text. */
 static void check_nothing_is_hidden(const struct base_buffer *brief)
 {
-    static const char *const hidden[] = {"\xc2\x85", "\u202e", "\u2066",          "\u200b",
-                                         "\ufeff",   "\u2028", "\xf3\xa0\x81\x81"};
+    static const char *const hidden[] = {
+        "\xc2\x85", "\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\xf3\xa0\x81\x81", "\u00ad",
+        "\u034f",   "\u115f", "\u1160", "\u3164", "\uffa0", "\u17b4", "\U0001d173"};
     assert_int_equal(strlen(brief->data), brief->size);
     for (size_t i = 0; i < brief->size; i++)
         assert_true((unsigned char)brief->data[i] >= ' ' || brief->data[i] == '\n');
@@ -349,6 +381,38 @@ static void test_every_form_says_what_it_lacks(void **state)
     base_buffer_free(&flat);
     base_buffer_free(&brief);
     handoff_envelope_free(&envelope);
+}
+
+static void test_an_agent_begins_no_list(void **state)
+{
+    (void)state;
+    static const char *const agents[][2] = {{"- must not test", "1. \\- must not test: "},
+                                            {"+ x", "1. \\+ x: "},
+                                            {"* x", "1. \\* x: "},
+                                            {" \\n 12. x", "1. 12\\. x: "},
+                                            {"3) x", "1. 3\\) x: "},
+                                            {"3.5 x", "1. 3\\.5 x: "},
+                                            {"coder-2", "1. coder-2: "}};
+    for (size_t i = 0; i < sizeof agents / sizeof *agents; i++) {
+        struct base_buffer text = {0}, brief = {0};
+        struct handoff_envelope envelope;
+        base_buffer_printf(
+            &text,
+            "{\"envelope_version\":\"2.1\",\"id\":\"i\",\"digest\":\"d\",\"created_at\":\"c\","
+            "\"task_id\":\"t\",\"source_agent\":\"a\",\"target_agent\":\"b\",\"pattern\":"
+            "\"direct\",\"hop\":{\"count\":3,\"max\":9,\"path\":[]},\"context\":{\"task\":"
+            "{\"intent\":\"i\",\"summary\":\"s\",\"state\":{}},\"memories\":[],\"history\":"
+            "[{\"agent\":\"%s\",\"action\":\"ran\"}],\"constraints\":{},\"expected_output\":{}}}",
+            agents[i][0]);
+        assert_int_equal(handoff_envelope_read(base_buffer_span(&text), &envelope, NULL),
+                         HANDOFF_OK);
+        handoff_brief_write(&brief, &envelope);
+        base_buffer_byte(&brief, '\0');
+        assert_non_null(strstr(brief.data, agents[i][1]));
+        base_buffer_free(&text);
+        base_buffer_free(&brief);
+        handoff_envelope_free(&envelope);
+    }
 }
 
 static void test_a_brief_cannot_be_broken_out_of(void **state)
@@ -449,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_brief),
         cmocka_unit_test(test_every_form_says_what_it_lacks),
         cmocka_unit_test(test_a_brief_cannot_be_broken_out_of),
+        cmocka_unit_test(test_an_agent_begins_no_list),
         cmocka_unit_test(test_a_brief_of_odd_members),
         cmocka_unit_test(test_traceparent),
     };
