@@ -448,18 +448,25 @@ yyjson_val *handoff_constraint_at(yyjson_val *constraints, struct base_span path
 /* ---- spelling ---------------------------------------------------------------------------------
  */
 
+static size_t skip_joints(struct base_span name, size_t at)
+{
+    while (at < name.size && (name.data[at] == '_' || name.data[at] == '-'))
+        at++;
+    return at;
+}
+
 /* The next character that counts, in lower case; 0: the end, before which a plural s does not
  * count. */
 static int next_letter(struct base_span name, size_t *at)
 {
-    while (*at < name.size && (name.data[*at] == '_' || name.data[*at] == '-'))
-        ++*at;
-    if (*at == name.size)
+    const size_t place = skip_joints(name, *at);
+    if (place == name.size)
         return 0;
-    int letter = (unsigned char)name.data[(*at)++];
+    int letter = (unsigned char)name.data[place];
     if (letter >= 'A' && letter <= 'Z')
         letter += 'a' - 'A';
-    return letter == 's' && *at == name.size && name.size > 1 ? 0 : letter;
+    *at = skip_joints(name, place + 1);
+    return letter == 's' && *at == name.size && skip_joints(name, 0) < place ? 0 : letter;
 }
 
 static bool looks_like(struct base_span name, struct base_span known)
