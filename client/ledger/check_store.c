@@ -302,7 +302,10 @@ static enum handoff_code check_envelope(struct ledger_check *check, struct hando
         return HANDOFF_OK;
     }
     check->own = find_checked_contribution(kept, &kept->envelope.id);
-    return check->own ? check_ledger_of(check, error) : HANDOFF_OK;
+    if (check->own)
+        return check_ledger_of(check, error);
+    note_ledger(check, "an envelope's contribution is not in its ledger");
+    return HANDOFF_OK;
 }
 
 /* Damage was found by handoff_store_check. */
