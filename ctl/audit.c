@@ -20,7 +20,7 @@ static void print_parents_of(yyjson_val *parents)
     yyjson_val *parent;
     yyjson_arr_foreach(parents, i, n, parent)
     {
-        printf("  continues %s\n", ctl_text(parent, "id"));
+        ctl_put_line("  continues ", ctl_text(parent, "id"));
     }
 }
 
@@ -33,8 +33,11 @@ static void print_omitted(yyjson_val *omitted)
     fputs("  omitted:", stdout);
     yyjson_obj_foreach(omitted, i, n, key, value)
     {
-        if (yyjson_is_uint(value))
-            printf(" %s %llu", yyjson_get_str(key), (unsigned long long)yyjson_get_uint(value));
+        if (!yyjson_is_uint(value))
+            continue;
+        putchar(' ');
+        ctl_put(stdout, yyjson_get_str(key), 0);
+        printf(" %llu", (unsigned long long)yyjson_get_uint(value));
     }
     putchar('\n');
 }
@@ -44,16 +47,19 @@ static void print_audited(void *context, const char *json)
     yyjson_doc *doc = yyjson_read(json, strlen(json), 0);
     yyjson_val *root = yyjson_doc_get_root(doc), *hop = yyjson_obj_get(root, "hop");
     (void)context;
-    printf("hop %lld  %s  ", (long long)yyjson_get_sint(yyjson_obj_get(hop, "count")),
-           ctl_text(root, "id"));
-    if (yyjson_is_true(yyjson_obj_get(root, "removed")))
-        puts("its body was removed by retention");
-    else
-        printf("%s to %s\n", ctl_text(root, "source_agent"), ctl_text(root, "target_agent"));
+    printf("hop %lld  ", (long long)yyjson_get_sint(yyjson_obj_get(hop, "count")));
+    ctl_put(stdout, ctl_text(root, "id"), 0);
+    if (yyjson_is_true(yyjson_obj_get(root, "removed"))) {
+        puts("  its body was removed by retention");
+    } else {
+        fputs("  ", stdout);
+        ctl_put(stdout, ctl_text(root, "source_agent"), 0);
+        ctl_put_line(" to ", ctl_text(root, "target_agent"));
+    }
     print_parents_of(yyjson_obj_get(root, "parents"));
     print_omitted(yyjson_obj_get(root, "omitted"));
     if (yyjson_is_str(yyjson_obj_get(root, "problem")))
-        printf("  problem: %s\n", ctl_text(root, "problem"));
+        ctl_put_line("  problem: ", ctl_text(root, "problem"));
     yyjson_doc_free(doc);
 }
 

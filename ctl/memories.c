@@ -51,11 +51,16 @@ static const struct flag {
 
 /* ---- printing ------------------------------------------------------------------------------ */
 
+enum { LINE_MAX_BYTES = 60 };
+
 /* Only its first line, to keep one row per memory. */
-static void print_line(const char *text, int most)
+static void print_line(const char *text)
 {
-    int width = (int)strcspn(text, "\r\n");
-    printf("%.*s%s\n", width < most ? width : most, text, width > most ? "..." : "");
+    char line[LINE_MAX_BYTES + 1];
+    const size_t size = strcspn(text, "\r\n");
+    snprintf(line, sizeof line, "%.*s", (int)(size < LINE_MAX_BYTES ? size : LINE_MAX_BYTES), text);
+    ctl_put(stdout, line, 0);
+    puts(size > LINE_MAX_BYTES ? "..." : "");
 }
 
 /* Why it was found. */
@@ -69,7 +74,8 @@ static void print_match(yyjson_val *match)
     printf("    %.3f ", yyjson_get_num(yyjson_obj_get(match, "score")));
     yyjson_arr_foreach(yyjson_obj_get(match, "words"), i, n, word)
     {
-        printf(" %s", yyjson_get_str(word));
+        putchar(' ');
+        ctl_put(stdout, yyjson_get_str(word), 0);
     }
     if (similar > 0)
         printf("  and %lld nearly the same", (long long)similar);
@@ -79,12 +85,18 @@ static void print_match(yyjson_val *match)
 static void print_memory_row(yyjson_val *memory)
 {
     const char *summary = ctl_text(memory, "summary"), *scope = ctl_text(memory, "scope");
-    printf("%-24s %-8s %-6s %s  ", ctl_text(memory, "id"), ctl_text(memory, "importance"),
-           yyjson_is_true(yyjson_obj_get(memory, "pinned")) ? "pinned" : "",
-           ctl_text(memory, "created_at"));
-    if (*scope)
-        printf("[%s] ", scope);
-    print_line(*summary ? summary : ctl_text(memory, "content"), 60);
+    ctl_put(stdout, ctl_text(memory, "id"), 24);
+    putchar(' ');
+    ctl_put(stdout, ctl_text(memory, "importance"), 8);
+    printf(" %-6s ", yyjson_is_true(yyjson_obj_get(memory, "pinned")) ? "pinned" : "");
+    ctl_put(stdout, ctl_text(memory, "created_at"), 0);
+    fputs("  ", stdout);
+    if (*scope) {
+        putchar('[');
+        ctl_put(stdout, scope, 0);
+        fputs("] ", stdout);
+    }
+    print_line(*summary ? summary : ctl_text(memory, "content"));
     print_match(yyjson_obj_get(memory, "match"));
 }
 
@@ -97,17 +109,19 @@ static void print_memory_list(yyjson_val *list)
         print_memory_row(memory);
     }
     if (*ctl_text(list, "next"))
-        printf("more: --cursor %s\n", ctl_text(list, "next"));
+        ctl_put_line("more: --cursor ", ctl_text(list, "next"));
 }
 
 static void print_memory(yyjson_val *memory)
 {
     print_memory_row(memory);
     if (*ctl_text(memory, "agent"))
-        printf("agent: %s\n", ctl_text(memory, "agent"));
+        ctl_put_line("agent: ", ctl_text(memory, "agent"));
     if (*ctl_text(memory, "task_id"))
-        printf("task: %s\n", ctl_text(memory, "task_id"));
-    printf("\n%s\n", ctl_text(memory, "content"));
+        ctl_put_line("task: ", ctl_text(memory, "task_id"));
+    putchar('\n');
+    ctl_put_lines(ctl_text(memory, "content"));
+    putchar('\n');
 }
 
 /* ---- calling ------------------------------------------------------------------------------- */

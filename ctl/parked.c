@@ -269,10 +269,15 @@ static bool run_is(yyjson_val *run, enum handoff_run_state state)
 static void show_run(yyjson_val *run)
 {
     printf("%.0f replayed, %.0f skipped", ctl_number(run, "replayed"), ctl_number(run, "skipped"));
-    if (ctl_number(run, "failed") > 0)
-        printf(", %.0f failed (%s)", ctl_number(run, "failed"), ctl_text(run, "error"));
-    if (!run_is(run, HANDOFF_RUN_DONE))
-        printf("; %s", ctl_text(run, "state"));
+    if (ctl_number(run, "failed") > 0) {
+        printf(", %.0f failed (", ctl_number(run, "failed"));
+        ctl_put(stdout, ctl_text(run, "error"), 0);
+        putchar(')');
+    }
+    if (!run_is(run, HANDOFF_RUN_DONE)) {
+        fputs("; ", stdout);
+        ctl_put(stdout, ctl_text(run, "state"), 0);
+    }
     putchar('\n');
 }
 

@@ -45,19 +45,40 @@ static size_t bytes_behind(const unsigned char *at)
     return at[0] >= 0xE0 ? 2 : at[0] >= 0xC0 ? 1 : 0;
 }
 
+/* Returns its last byte. */
+static const unsigned char *put_character(FILE *out, const unsigned char *at)
+{
+    const bool control = is_control_character(at) || is_bidi_control(at);
+    putc(control ? '?' : *at, out);
+    return control ? at + bytes_behind(at) : at;
+}
+
 void ctl_put(FILE *out, const char *text, int width)
 {
     int columns = 0;
     for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        bool control = is_control_character(at) || is_bidi_control(at);
-        bool continues = (*at & 0xC0) == 0x80; /* of a character already counted */
-        putc(control ? '?' : *at, out);
-        if (control)
-            at += bytes_behind(at);
-        columns += !continues;
+        columns += (*at & 0xC0) != 0x80; /* else of a character already counted */
+        at = put_character(out, at);
     }
     for (; columns < width; columns++)
         putc(' ', out);
+}
+
+void ctl_put_line(const char *before, const char *text)
+{
+    fputs(before, stdout);
+    ctl_put(stdout, text, 0);
+    putchar('\n');
+}
+
+void ctl_put_lines(const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        if (*at == '\n' || *at == '\t')
+            putchar(*at);
+        else
+            at = put_character(stdout, at);
+    }
 }
 
 int ctl_show(const struct ctl_answer *answer, bool json, void (*show)(yyjson_val *root))

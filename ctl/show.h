@@ -22,6 +22,10 @@ double ctl_number(yyjson_val *object, const char *key);
 
 /* Writes a text with control characters as '?', padded to `width` columns (0: unpadded). */
 void ctl_put(FILE *out, const char *text, int width);
+/* The same on a line of stdout, behind what is ours. */
+void ctl_put_line(const char *before, const char *text);
+/* A text of several lines, on stdout; its line feeds and tabs stay. */
+void ctl_put_lines(const char *text);
 
 /* Prints the answer unchanged if `json`, else through `show`; prints nothing for an empty one. */
 int ctl_show(const struct ctl_answer *answer, bool json, void (*show)(yyjson_val *root));

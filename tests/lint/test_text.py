@@ -57,6 +57,13 @@ class Text(unittest.TestCase):
             found += complaints(path, text) if text else []
         self.assertEqual(found, [])
 
+    def test_handoffctl_shows_texts_of_others_by_ctl_put(self):
+        """Agents wrote them: a printed control character is a command to the terminal."""
+        prints = re.compile(r"\b(?:printf|puts)\([^;]*\b(?:ctl_text|yyjson_get_str)\(")
+        found = [f"{path}: {match.group()}" for path in source_tree.files() if path.match("ctl/*.c")
+                 for match in prints.finditer(text_of(path))]
+        self.assertEqual(found, [])
+
     def test_each_unwanted_thing_is_found(self):
         bad = ["cd /roo" + "t/x", "https://registry.npm" + "js.org/x", "/* TO" + "DO */", "<" * 7 + " a"]
         self.assertEqual([len(complaints("bad", text)) for text in bad], [1] * len(bad))

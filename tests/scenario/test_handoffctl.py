@@ -30,6 +30,13 @@ class Handoffctl(unittest.TestCase):
         self.assertEqual(done.stderr == "", code == 0, done.stderr)
         return done.stdout if code == 0 else done.stderr
 
+    def test_what_a_memory_says_is_no_command_to_the_terminal(self):
+        self.run_ctl("memories", "put", "ctl-esc", "--content", "one\x1b[2J\n\ttwo\u202e", "--task", "task-e")
+        shown = self.run_ctl("memories", "get", "ctl-esc")
+        self.assertTrue(shown.endswith("\ntask: task-e\n\none?[2J\n\ttwo?\n"), shown)
+        self.assertTrue(shown.splitlines()[0].endswith("  one?[2J"), shown)
+        self.run_ctl("memories", "rm", "ctl-esc")
+
     def test_memories(self):
         self.assertRegex(self.run_ctl("memories", "put", "ctl-1", "--content=the gateway retries",
                                       "--summary", "retries", "--tag", "a", "--tag", "b",
