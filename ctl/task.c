@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * handoffctl task: the handoffs of a task as a tree. Their envelopes name the handoff that each
- * continues, so each envelope is read once. `complete` before the task marks it as over. One
- * thread.
+ * continues, so each envelope is read once; where retention has removed it, that is said.
+ * `complete` before the task marks it as over. One thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ struct task {
     struct ctl_api api;
     const char *id;
     bool json;
-    /* {"items": [handoffs, each with previous_id, hop and passed_over], "next": null, "task": as it
-       came} */
+    /* {"items": [handoffs, each with previous_id, hop, envelope_removed and passed_over], "next":
+       null, "task": as it came} */
     yyjson_mut_doc *list;
     yyjson_mut_val *items;
 };
@@ -39,6 +39,27 @@ static int get_json(const struct task *task, const char *path, yyjson_doc **doc)
         *doc = yyjson_read(answer.body, answer.size, 0);
     ctl_answer_free(&answer);
     return code == CTL_OK && !*doc ? CTL_FAILED : code;
+}
+
+/* The envelope of a handoff; none where retention has removed it. */
+static int get_envelope(const struct task *task, yyjson_val *handoff, yyjson_doc **doc)
+{
+    enum { GONE = 410 };
+    struct ctl_answer answer = {0};
+    char *path = ctl_api_path("/v1/handoffs/", ctl_text(handoff, "id"), "/envelope");
+    const struct ctl_call call = {.method = "GET", .path = path};
+    *doc = NULL;
+    int code = path ? ctl_api_exchange(task->command, &task->api, &call, &answer) : CTL_FAILED;
+    if (code == CTL_OK && answer.status != GONE) {
+        code = ctl_api_check_answer(task->command, &answer);
+        if (code == CTL_OK)
+            *doc = yyjson_read(answer.body, answer.size, 0);
+        if (!*doc && code == CTL_OK)
+            code = CTL_FAILED;
+    }
+    ctl_answer_free(&answer);
+    free(path);
+    return code;
 }
 
 /* The agents that were passed over, and why: fetched only if the handoff did not end with the agent
@@ -66,24 +87,31 @@ static int add_passed_over(struct task *task, yyjson_mut_val *row, yyjson_val *h
     return code;
 }
 
+/* What its envelope says, as far as it is there. */
+static void add_place(struct task *task, yyjson_mut_val *row, yyjson_val *envelope)
+{
+    yyjson_mut_doc *list = task->list;
+    const char *previous = ctl_text(yyjson_obj_get(envelope, "previous"), "id");
+    yyjson_val *hop = yyjson_obj_get(yyjson_obj_get(envelope, "hop"), "count");
+    yyjson_mut_obj_add_val(list, row, "previous_id",
+                           *previous ? yyjson_mut_strcpy(list, previous) : yyjson_mut_null(list));
+    yyjson_mut_obj_add_val(list, row, "hop",
+                           hop ? yyjson_mut_sint(list, yyjson_get_sint(hop))
+                               : yyjson_mut_null(list));
+    yyjson_mut_obj_add_bool(list, row, "envelope_removed", !envelope);
+}
+
 static int add_handoff(struct task *task, yyjson_val *handoff)
 {
-    yyjson_doc *envelope;
-    char *path = ctl_api_path("/v1/handoffs/", ctl_text(handoff, "id"), "/envelope");
-    int code = get_json(task, path, &envelope);
-    free(path);
+    yyjson_doc *doc;
+    int code = get_envelope(task, handoff, &doc);
     if (code != CTL_OK)
         return code;
-    yyjson_val *root = yyjson_doc_get_root(envelope), *previous = yyjson_obj_get(root, "previous");
-    yyjson_val *hop = yyjson_obj_get(yyjson_obj_get(root, "hop"), "count");
+    yyjson_val *envelope = yyjson_doc_get_root(doc);
     yyjson_mut_val *row = yyjson_val_mut_copy(task->list, handoff);
-    yyjson_mut_obj_add_val(task->list, row, "previous_id",
-                           *ctl_text(previous, "id")
-                               ? yyjson_mut_strcpy(task->list, ctl_text(previous, "id"))
-                               : yyjson_mut_null(task->list));
-    yyjson_mut_obj_add_int(task->list, row, "hop", yyjson_get_sint(hop));
-    code = add_passed_over(task, row, handoff, ctl_text(root, "target_agent"));
-    yyjson_doc_free(envelope);
+    add_place(task, row, envelope);
+    code = add_passed_over(task, row, handoff, ctl_text(envelope, "target_agent"));
+    yyjson_doc_free(doc);
     if (code != CTL_OK)
         return code;
     return yyjson_mut_arr_append(task->items, row) ? CTL_OK : CTL_FAILED;
@@ -164,8 +192,11 @@ static void print_node(yyjson_val *handoff, int depth)
     ctl_put(stdout, ctl_text(handoff, "target_agent"), 0);
     fputs("  ", stdout);
     ctl_put_state(stdout, handoff, 0);
-    printf("  hop %.0f  attempts %.0f  memories %.0f/%.0f  tokens %.0f  ",
-           ctl_number(handoff, "hop"), ctl_number(handoff, "attempts"),
+    if (yyjson_is_true(yyjson_obj_get(handoff, "envelope_removed")))
+        fputs("  envelope removed", stdout);
+    else
+        printf("  hop %.0f", ctl_number(handoff, "hop"));
+    printf("  attempts %.0f  memories %.0f/%.0f  tokens %.0f  ", ctl_number(handoff, "attempts"),
            ctl_number(completeness, "included"), ctl_number(completeness, "requested"),
            ctl_number(handoff, "token_count"));
     ctl_put(stdout, ctl_text(handoff, "id"), 0);
