@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A disk that fails on demand: an SQLite VFS in front of the system's, whose n-th write, sync or
- * truncation fails. A test runs the same thing with n = 1, 2, 3 ... and so reaches every place
- * where the disk can say no. Register once with fault_vfs_register, open stores with .vfs =
+ * A disk that fails on demand: an SQLite VFS in front of the system's, whose n-th write, sync,
+ * truncation or read fails. A test runs the same thing with n = 1, 2, 3 ... and so reaches every
+ * place where the disk can say no. Register once with fault_vfs_register, open stores with .vfs =
  * "fault". It also tells a watcher what the disk was asked to do (power.h).
  */
 #ifndef TESTS_SUPPORT_FAULT_VFS_H
@@ -17,7 +17,8 @@ enum fault_kind {
     FAULT_WRITE = 1,
     FAULT_SYNC = 2,
     FAULT_TRUNCATE = 4,
-    FAULT_ANY = 7,
+    FAULT_ANY = 7, /* that changes something */
+    FAULT_READ = 8,
 };
 
 /* What the disk did, told from the thread that asked: a sync before it began, the rest when it was
@@ -127,6 +128,9 @@ static inline int fault_close(sqlite3_file *file)
 
 static inline int fault_read(sqlite3_file *file, void *data, int size, sqlite3_int64 at)
 {
+    const int result = fault_strike(FAULT_READ);
+    if (result != SQLITE_OK)
+        return result;
     return fault_real(file)->pMethods->xRead(fault_real(file), data, size, at);
 }
 

@@ -17,6 +17,7 @@
 #include "client/spine/embedded/embedded.h"
 #include "client/spine/embedded/index.h"
 #include "client/store/sqlite/database.h"
+#include "tests/support/fault_vfs.h"
 #include "tests/support/temp_spine.h"
 
 static char *directory;
@@ -291,6 +292,40 @@ static void test_reindexing(void **state)
     assert_found("bucket", 99);
 }
 
+/* A part of the disk that cannot be read must not keep the daemon from its handoffs. */
+static void test_a_memory_that_cannot_be_read_is_indexed_later(void **state)
+{
+    (void)state;
+    enum { BEFORE_THE_MEMORIES = 40, MEMORIES = 500 };
+    bool failed = true, opened = false;
+    for (int i = 0; i < MEMORIES; i++)
+        put_numbered(i, "bucket");
+    for (long n = 1; failed && n < BEFORE_THE_MEMORIES; n++) {
+        const struct handoff_embedded_options options = {.clock = &temp.clock.clock};
+        const struct handoff_store_options store = {.path = directory, .vfs = "fault"};
+        struct handoff_error error;
+        handoff_spine_close(&temp.spine);
+        handoff_store_close(&temp.store);
+        assert_int_equal(handoff_store_open(&temp.store, &store, &error), HANDOFF_OK);
+        fault_at(FAULT_READ, n, true, SQLITE_IOERR_READ);
+        opened =
+            handoff_embedded_spine_open(&temp.spine, temp.store, &options, &error) == HANDOFF_OK;
+        failed = atomic_load(&fault.failures) > 0;
+        if (opened && failed)
+            break;
+        fault_lift();
+        if (!opened)
+            assert_int_equal(handoff_embedded_spine_open(&temp.spine, temp.store, &options, &error),
+                             HANDOFF_OK);
+    }
+    assert_true(opened && failed);
+    assert_false(handoff_memory_index_is_complete(the_index()));
+    fault_lift();
+    while (handoff_memory_index_settle(the_index(), NULL, NULL, NULL) != HANDOFF_OK)
+        ;
+    assert_found("bucket", MEMORIES);
+}
+
 static void test_what_was_rolled_back_is_not_found(void **state)
 {
     (void)state;
@@ -316,7 +351,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_check_compares_it_with_the_rows, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_reindexing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_memory_that_cannot_be_read_is_indexed_later, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_rolled_back_is_not_found, set_up, tear_down),
     };
+    fault_vfs_register();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,14 +109,24 @@ static enum handoff_code read_files(struct handoff_memory_index *index, struct h
     return code;
 }
 
-static enum handoff_code fill_and_follow(struct handoff_memory_index *index,
-                                         struct handoff_error *error)
+/* Whoever cannot read a memory can still hand off: what was not read now, the thread reads later,
+   and searches say that it is missing. */
+static enum handoff_code fill_newest(struct handoff_memory_index *index,
+                                     struct handoff_error *error)
 {
+    struct handoff_error unread = {0};
     size_t left = FILLED_AT_ONCE, count = 1;
     enum handoff_code code = HANDOFF_OK;
     for (; code == HANDOFF_OK && count > 0 && left > 0; left -= count)
-        code = handoff_index_fill_memory(index, left, &count, error);
-    atomic_store(&index->complete, count == 0);
+        code = handoff_index_fill_memory(index, left, &count, &unread);
+    atomic_store(&index->complete, code == HANDOFF_OK && count == 0);
+    return code == HANDOFF_ERR_OUT_OF_MEMORY ? handoff_error_no_memory(error) : HANDOFF_OK;
+}
+
+static enum handoff_code fill_and_follow(struct handoff_memory_index *index,
+                                         struct handoff_error *error)
+{
+    enum handoff_code code = fill_newest(index, error);
     if (code == HANDOFF_OK)
         code = handoff_index_thread_start(index, error);
     if (code == HANDOFF_OK)
