@@ -11,12 +11,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/spine/embedded/describe.h"
 #include "client/spine/embedded/embedded.h"
-#include "client/spine/embedded/index.h"
+#include "client/spine/embedded/index_internal.h"
 #include "client/store/sqlite/database.h"
+#include "tests/support/failing_memory.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_spine.h"
 
@@ -292,6 +294,56 @@ static void test_reindexing(void **state)
     assert_found("bucket", 99);
 }
 
+static void forget_segment(void *context, struct search_segment *segment)
+{
+    assert_true(search_index_drop(context, segment));
+}
+
+/* Each retry would leave one more. */
+static void test_a_file_that_was_written_in_vain_is_removed(void **state)
+{
+    struct handoff_memory_index *index = the_index();
+    enum handoff_code code = HANDOFF_ERR_OUT_OF_MEMORY;
+    size_t count = 0;
+    (void)state;
+    put_numbered(1, "bucket");
+    assert_null(handoff_index_write_file(index, base_span_text("no segment")));
+    assert_int_equal(for_each_file(NULL), 0);
+    search_index_visit(index->search, forget_segment, index->search);
+    for (long n = 1; code != HANDOFF_OK; n++) {
+        assert_int_equal(for_each_file(NULL), 0);
+        failing_memory_at(n);
+        code = handoff_index_fill_file(index, 100, &count, NULL);
+        failing_memory_at(0);
+    }
+    assert_int_equal(count, 1);
+    assert_int_equal(for_each_file(NULL), 1);
+    settle();
+    assert_found("bucket", 1);
+}
+
+/* As an operator does who moves a directory away and another one in its place. */
+static void test_the_files_of_another_store_stay(void **state)
+{
+    char moved[512], path[512];
+    (void)state;
+    put_many(0, 10);
+    snprintf(moved, sizeof moved, "%s-moved", directory);
+    snprintf(path, sizeof path, "%s/handoff.db-search-77", directory);
+    assert_int_equal(rename(directory, moved), 0);
+    assert_int_equal(mkdir(directory, 0700), 0);
+    assert_true(close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)) == 0);
+    while (!handoff_store_displaced_file(temp.store))
+        (void)temp_remember(&temp, "late", "bucket", HANDOFF_IMPORTANCE_LOW);
+    handoff_index_remove_files(the_index());
+    assert_int_equal(access(path, F_OK), 0);
+    temp_spine_end_at(&temp);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(directory), 0);
+    assert_int_equal(rename(moved, directory), 0);
+    open_again();
+}
+
 /* A part of the disk that cannot be read must not keep the daemon from its handoffs. */
 static void test_a_memory_that_cannot_be_read_is_indexed_later(void **state)
 {
@@ -351,10 +403,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_check_compares_it_with_the_rows, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_reindexing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_that_was_written_in_vain_is_removed, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_the_files_of_another_store_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_memory_that_cannot_be_read_is_indexed_later, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_rolled_back_is_not_found, set_up, tear_down),
     };
+    failing_memory_install();
     fault_vfs_register();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,18 +30,41 @@ static char *file_path(const struct handoff_memory_index *index, int64_t number)
     return path;
 }
 
+/* Another store may have come to the path: then nothing is written, nor removed. */
+static bool is_path_ours(const struct handoff_memory_index *index)
+{
+    return handoff_store_displaced_file(index->store) == NULL;
+}
+
 struct search_segment *handoff_index_write_file(struct handoff_memory_index *index,
                                                 struct base_span bytes)
 {
     struct search_segment *segment = NULL;
-    if (handoff_store_displaced_file(index->store)) /* another store may be on the path */
+    char *path = is_path_ours(index) ? file_path(index, index->next_number) : NULL;
+    if (!path)
         return NULL;
-    char *path = file_path(index, index->next_number);
-    if (path && search_segment_write(path, bytes) == 0 && handoff_path_sync_name(path) == 0)
-        segment = search_segment_open(path, index->words, index->next_number);
+    if (search_segment_write(path, bytes) == 0) {
+        if (handoff_path_sync_name(path) == 0)
+            segment = search_segment_open(path, index->words, index->next_number);
+        if (!segment)
+            unlink(path); /* or each retry would leave one more */
+    }
     index->next_number++;
     base_free(path);
     return segment;
+}
+
+void handoff_index_discard_file(struct handoff_memory_index *index, struct search_segment **segment)
+{
+    struct search_segment_facts facts;
+    if (!*segment)
+        return;
+    search_segment_read_facts(*segment, &facts);
+    char *path = is_path_ours(index) ? file_path(index, facts.label) : NULL;
+    if (path)
+        unlink(path);
+    base_free(path);
+    search_segment_close(segment);
 }
 
 /* ---- which are used -----------------------------------------------------------------------------
@@ -105,7 +128,7 @@ void handoff_index_remove_files(struct handoff_memory_index *index)
 {
     struct used_files *used = base_calloc(1, sizeof *used);
     struct dirent **names = NULL;
-    char *folder = base_strdup(index->files);
+    char *folder = is_path_ours(index) ? base_strdup(index->files) : NULL;
     char *slash = folder ? strrchr(folder, '/') : NULL;
     if (slash)
         slash[slash == folder] = '\0';

@@ -80,6 +80,9 @@ enum handoff_code handoff_index_attach_files(struct handoff_memory_index *index,
 /* On the index's thread, or the opening one: writes bytes to a new file. NULL on failure. */
 struct search_segment *handoff_index_write_file(struct handoff_memory_index *index,
                                                 struct base_span bytes);
+/* Closes a file that was written in vain, and removes it. Takes a pointer to NULL. */
+void handoff_index_discard_file(struct handoff_memory_index *index,
+                                struct search_segment **segment);
 /* Removes the files that the index does not use. */
 void handoff_index_remove_files(struct handoff_memory_index *index);
 /* Makes the table name the files that the index uses, and what of them was removed. */

@@ -179,7 +179,7 @@ enum handoff_code handoff_index_fill_file(struct handoff_memory_index *index, si
     if (code == HANDOFF_OK && *count > 0) {
         struct search_segment *segment = make_file_of(index, &reading, &covered);
         if (!segment || !search_merge_finish(&merge, segment)) {
-            search_segment_close(&segment);
+            handoff_index_discard_file(index, &segment);
             code = no_file(error);
         }
     }

@@ -77,7 +77,7 @@ static enum handoff_code merge_next(struct handoff_memory_index *index, struct s
     base_buffer_free(&bytes);
     const bool done = segment && search_merge_finish(merge, segment);
     if (!done)
-        search_segment_close(&segment);
+        handoff_index_discard_file(index, &segment);
     search_merge_end(merge);
     return done ? handoff_index_record(index, error)
                 : handoff_error_set(error, HANDOFF_ERR_STORE_IO,
