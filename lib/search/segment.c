@@ -91,6 +91,34 @@ static bool read_head(int file, uint32_t words, struct search_head *head)
            (words == 0 || head->words == words);
 }
 
+/* All of it, or false with errno. */
+static bool read_at(int file, void *bytes, size_t wanted, uint64_t at)
+{
+    for (size_t size = 0; size < wanted;) {
+        const ssize_t some = pread(file, (char *)bytes + size, wanted - size, (off_t)(at + size));
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some <= 0) {
+            errno = some < 0 ? errno : EBADMSG;
+            return false;
+        }
+        size += (size_t)some;
+    }
+    return true;
+}
+
+/* The thread that writes looks for keys to remove, before the file is checked and after: they are
+   read, so that a bad sector is an error of this file's and not the end of the process. */
+static bool read_keys(struct search_segment *segment, int file)
+{
+    const size_t size = segment->head.documents * sizeof(int64_t);
+    segment->own_keys = base_malloc(size + 1);
+    errno = segment->own_keys ? errno : ENOMEM;
+    segment->keys = segment->own_keys;
+    return segment->own_keys &&
+           read_at(file, segment->own_keys, size, search_segment_layout(&segment->head).keys);
+}
+
 static struct search_segment *map_segment(int file, uint32_t words)
 {
     struct search_head head;
@@ -108,8 +136,14 @@ static struct search_segment *map_segment(int file, uint32_t words)
     }
     segment->bytes = bytes;
     segment->mapped = true;
-    segment->file = file;
     set_parts(segment);
+    if (!read_keys(segment, file)) {
+        const int why = errno;
+        search_segment_close(&segment);
+        errno = why;
+        return NULL;
+    }
+    segment->file = file; /* the caller's until here */
     return segment;
 }
 
@@ -143,6 +177,7 @@ void search_segment_close(struct search_segment **segment)
         base_free((void *)(uintptr_t)closing->bytes);
     if (closing->file >= 0)
         close(closing->file);
+    base_free(closing->own_keys);
     base_free(closing->removed);
     closing->magic = 0;
     base_free(closing);
@@ -199,18 +234,10 @@ static enum search_soundness read_through(const struct search_segment *segment, 
     while (at < segment->head.size) {
         const uint64_t left = segment->head.size - at;
         const size_t wanted = left < AT_ONCE ? (size_t)left : AT_ONCE;
-        size_t size = 0;
-        while (size < wanted) {
-            const ssize_t some_more =
-                pread(segment->file, some + size, wanted - size, (off_t)(at + size));
-            if (some_more < 0 && errno == EINTR)
-                continue;
-            if (some_more <= 0)
-                return SEARCH_DAMAGED;
-            size += (size_t)some_more;
-        }
-        search_checksum_add(&sum, some, size);
-        at += size;
+        if (!read_at(segment->file, some, wanted, at))
+            return SEARCH_DAMAGED;
+        search_checksum_add(&sum, some, wanted);
+        at += wanted;
         if (is_too_late(deadline_ns))
             return SEARCH_UNCHECKED;
     }
@@ -286,15 +313,20 @@ bool search_segment_has_removed(const struct search_segment *segment, int64_t ke
     return find_document(segment, key, &document) && search_segment_is_removed(segment, document);
 }
 
+static void remove_document(struct search_segment *segment, uint32_t document)
+{
+    const uint64_t bit = UINT64_C(1) << (document % 64);
+    if (!(atomic_fetch_or_explicit(&segment->removed[document / 64], bit, memory_order_relaxed) &
+          bit))
+        atomic_fetch_add_explicit(&segment->removed_count, 1, memory_order_relaxed);
+}
+
 bool search_segment_remove(struct search_segment *segment, int64_t key)
 {
     uint32_t document;
     if (!find_document(segment, key, &document))
         return false;
-    const uint64_t bit = UINT64_C(1) << (document % 64);
-    if (!(atomic_fetch_or_explicit(&segment->removed[document / 64], bit, memory_order_relaxed) &
-          bit))
-        atomic_fetch_add_explicit(&segment->removed_count, 1, memory_order_relaxed);
+    remove_document(segment, document);
     return true;
 }
 
@@ -316,7 +348,7 @@ bool search_segment_load_removed(struct search_segment *segment, struct base_spa
         return false;
     for (uint32_t i = 0; i < segment->head.documents; i++)
         if ((unsigned char)bits.data[i / 8] >> (i % 8) & 1)
-            search_segment_remove(segment, segment->keys[i]);
+            remove_document(segment, i);
     return true;
 }
 

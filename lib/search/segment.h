@@ -19,10 +19,12 @@
  *     postings                                  lists (postings.h)
  *     padding    32 bytes, so that numbers may be read past the end of a list
  *
- * A file is checked as a whole by whoever uses it first. It is read for that and then mapped: an
- * error of the disk is found by the read, as a value.
+ * The head and the keys of a file are read into memory when it is opened, so removing touches no
+ * file. The rest is mapped, and checked as a whole by whoever uses it first. It is read for that:
+ * an error of the disk is found by the read, as a value.
  *
- * Threads: the bits of removed documents are set by the thread that writes, and read by all.
+ * Threads: the bits of removed documents are set by the thread that writes, and by the one that
+ * merges in a segment that takes others' place; they are read by all.
  */
 #ifndef SEARCH_SEGMENT_H
 #define SEARCH_SEGMENT_H
@@ -66,9 +68,10 @@ struct search_segment {
     int64_t label;
     const unsigned char *bytes;
     struct search_head head;
+    int64_t *own_keys; /* of a file; NULL: they are in the bytes */
 
-    /* in the bytes */
     const int64_t *keys;
+    /* in the bytes */
     const uint64_t *sums, *hashes;
     const uint32_t *lists, *buckets, *seconds, *tasks, *agents;
     const uint32_t *sketch_ends;

@@ -559,6 +559,33 @@ static void test_removed_ones_are_kept_as_bits(void **state)
     tear_down_model(&model);
 }
 
+/* Whoever removes does not look into the file, which may be worse than damaged: gone. */
+static void test_removing_needs_no_file(void **state)
+{
+    (void)state;
+    struct model model;
+    char path[128];
+    uint8_t bits[512];
+    set_up_model(&model, 8);
+    make_file(&model, path, sizeof path);
+    struct search_segment *segment = search_segment_open(path, WORDS, 0);
+    assert_int_equal(truncate(path, 0), 0);
+    const size_t size = search_segment_removed_size(segment);
+    memset(bits, 0, sizeof bits);
+    bits[0] = 1;
+    assert_true(search_segment_load_removed(segment, base_span((char *)bits, size)));
+    for (size_t i = 0; i < model.count; i++) {
+        const int64_t key = model.documents[i].document.key;
+        assert_true(search_segment_has(segment, key));
+        assert_true(search_segment_remove(segment, key));
+        assert_true(search_segment_has_removed(segment, key));
+    }
+    assert_false(search_segment_check(segment));
+    search_segment_close(&segment);
+    unlink(path);
+    tear_down_model(&model);
+}
+
 /* ---- several threads ------------------------------------------------------------------------- */
 
 enum { STAYING = 100, PASSING = 3000, LASTING = 20 };
@@ -726,6 +753,7 @@ int main(void)
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_a_damaged_segment_is_not_searched_and_is_replaced),
         cmocka_unit_test(test_removed_ones_are_kept_as_bits),
+        cmocka_unit_test(test_removing_needs_no_file),
         cmocka_unit_test(test_searches_and_merges_beside_the_writer),
         cmocka_unit_test(test_without_memory_nothing_changes),
         cmocka_unit_test(test_a_deadline_cuts_and_says_so),
