@@ -185,9 +185,37 @@ bool search_index_attach(struct search_index *index, struct search_segment *segm
     return search_index_put(index, NULL, 0, segment, false);
 }
 
-bool search_index_drop(struct search_index *index, struct search_segment *segment)
+/* Lost before it is gone: no merge covers its times in between. */
+void search_index_drop(struct search_index *index, struct search_segment *segment)
 {
-    return search_index_put(index, &segment, 1, NULL, false);
+    search_index_lose(index, segment->head.last);
+    (void)search_index_put(index, &segment, 1, NULL, false);
+}
+
+/* ---- what is missing ------------------------------------------------------------------------- */
+
+void search_index_lose(struct search_index *index, int64_t last)
+{
+    BASE_CHECK_MAGIC(index, SEARCH_INDEX_MAGIC);
+    pthread_mutex_lock(&index->change_lock);
+    if (last > atomic_load(&index->lost_until))
+        atomic_store(&index->lost_until, last);
+    pthread_mutex_unlock(&index->change_lock);
+}
+
+void search_index_recover(struct search_index *index, int64_t last)
+{
+    BASE_CHECK_MAGIC(index, SEARCH_INDEX_MAGIC);
+    pthread_mutex_lock(&index->change_lock);
+    if (last >= atomic_load(&index->lost_until))
+        atomic_store(&index->lost_until, 0);
+    pthread_mutex_unlock(&index->change_lock);
+}
+
+bool search_index_is_whole(struct search_index *index)
+{
+    BASE_CHECK_MAGIC(index, SEARCH_INDEX_MAGIC);
+    return atomic_load(&index->lost_until) == 0;
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */
@@ -198,23 +226,44 @@ static int by_key(const void *a, const void *b)
     return (left->key > right->key) - (left->key < right->key);
 }
 
+static struct search_range span_of(const struct search_document *documents, size_t count)
+{
+    struct search_range span = {INT64_MAX, 0};
+    for (size_t i = 0; i < count; i++) {
+        const int64_t time = search_time_of(documents[i].key);
+        span.first = time < span.first ? time : span.first;
+        span.last = time > span.last ? time : span.last;
+    }
+    return span;
+}
+
 static struct search_segment *make_newest(const struct search_index *index,
                                           struct search_document *documents, size_t count)
 {
     struct base_buffer bytes = {0};
-    int64_t first = INT64_MAX, last = 0;
-    for (size_t i = 0; i < count; i++) {
-        const int64_t time = search_time_of(documents[i].key);
-        first = time < first ? time : first;
-        last = time > last ? time : last;
-    }
+    const struct search_range span = span_of(documents, count);
     qsort(documents, count, sizeof *documents, by_key);
     struct search_segment *segment = NULL;
-    if (search_segment_build(documents, count, first, last, index->words, &bytes))
+    if (search_segment_build(documents, count, span.first, span.last, index->words, &bytes))
         segment = search_segment_in_memory(bytes.data);
     if (!segment)
         base_buffer_free(&bytes);
     return segment;
+}
+
+static bool add_newest(struct search_index *index, const struct search_document *documents,
+                       size_t count)
+{
+    struct search_document *sorted = base_malloc(count * sizeof *sorted);
+    if (!sorted)
+        return false;
+    memcpy(sorted, documents, count * sizeof *sorted);
+    struct search_segment *segment = make_newest(index, sorted, count);
+    base_free(sorted);
+    if (segment && search_index_put(index, NULL, 0, segment, false))
+        return true;
+    search_segment_close(&segment);
+    return false;
 }
 
 bool search_index_add(struct search_index *index, const struct search_document *documents,
@@ -223,18 +272,12 @@ bool search_index_add(struct search_index *index, const struct search_document *
     BASE_CHECK_MAGIC(index, SEARCH_INDEX_MAGIC);
     if (count == 0)
         return true;
-    struct search_document *sorted = base_malloc(count * sizeof *sorted);
-    if (!sorted)
-        return false;
-    memcpy(sorted, documents, count * sizeof *sorted);
-    struct search_segment *segment = make_newest(index, sorted, count);
-    base_free(sorted);
-    if (segment && search_index_put(index, NULL, 0, segment, false)) {
+    const bool added = add_newest(index, documents, count);
+    if (added)
         search_merge_newest(index); /* without memory for it, there is one more for now */
-        return true;
-    }
-    search_segment_close(&segment);
-    return false;
+    else
+        search_index_lose(index, span_of(documents, count).last);
+    return added;
 }
 
 /* ---- removing -------------------------------------------------------------------------------- */

@@ -28,6 +28,8 @@ struct search_index {
     pthread_mutex_t change_lock; /* whoever replaces the view, or removes */
     pthread_mutex_t view_lock;   /* inside change_lock */
     struct search_view *view;    /* view_lock; it changes with both */
+    /* The greatest time of what may be missing; 0: nothing is. Changes with change_lock. */
+    _Atomic(int64_t) lost_until;
 
     /* change_lock: */
     bool logging;                /* a merge is on its way, */

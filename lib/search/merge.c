@@ -307,10 +307,11 @@ bool search_merge_plan(struct search_index *index, bool all, struct search_merge
     BASE_CHECK_MAGIC(index, SEARCH_INDEX_MAGIC);
     pthread_mutex_lock(&index->change_lock);
     const struct search_view *view = index->view;
-    bool found = plan_file(view, all, merge);
-    for (uint32_t most = 2 * SEARCH_SEAL_DOCUMENTS; !found && most < LARGEST; most *= TIER_FAN)
+    const bool whole = search_index_is_whole(index);
+    bool found = whole && plan_file(view, all, merge);
+    for (uint32_t most = 2 * SEARCH_SEAL_DOCUMENTS; whole && !found && most < LARGEST; most *= TIER_FAN)
         found = plan_tier(view, most, merge);
-    found = found || plan_thinned(view, merge);
+    found = found || (whole && plan_thinned(view, merge));
     if (found)
         begin_log(index);
     pthread_mutex_unlock(&index->change_lock);
@@ -355,11 +356,12 @@ static bool plan_newest(struct search_index *index, struct search_merge *merge)
 {
     pthread_mutex_lock(&index->change_lock);
     const struct search_view *view = index->view;
+    const int64_t lost_until = atomic_load(&index->lost_until);
     size_t from = view->count;
     uint64_t weight = 0;
     while (from > 0) {
         const struct search_segment *next = view->segments[from - 1];
-        if (next->mapped || next->merging || view->count - from == SEARCH_MERGE_MAX ||
+        if (next->mapped || next->merging || next->head.first <= lost_until || view->count - from == SEARCH_MERGE_MAX ||
             weight_of(next) >= SEARCH_SEAL_DOCUMENTS ||
             (weight > 0 && weight_of(next) > NEWEST_RATIO * weight))
             break;

@@ -30,7 +30,7 @@
  * keeps in a file:
  *
  *     struct search_merge merge;
- *     while (search_merge_plan(index, &merge)) {
+ *     while (search_merge_plan(index, false, &merge)) {
  *         if (search_merge_build(&merge, &bytes))   no lock is held meanwhile
  *             ... write the bytes to a file, sync it, open it, note it where the documents are kept
  *             search_merge_finish(&merge, segment); from now on instead of the merged ones
@@ -93,11 +93,19 @@ struct search_index *search_index_open(uint32_t words);
 /* No view may be open. Takes NULL and pointers to NULL. */
 void search_index_close(struct search_index **index);
 
-/* Their times are greater than those of all that was added before. */
+/* Their times are greater than those of all that was added before. False: they are lost. */
 bool search_index_add(struct search_index *index, const struct search_document *documents,
-                      size_t count) __attribute__((warn_unused_result));
+                      size_t count);
 /* Keys that are not there are ignored. */
 void search_index_remove(struct search_index *index, const int64_t *keys, size_t count);
+
+/* Documents up to this time may be missing, and are to be read anew. Until they were, no merge
+   covers their times: a span that a segment covers is not read again. */
+void search_index_lose(struct search_index *index, int64_t last);
+/* None up to this time is missing any more. */
+void search_index_recover(struct search_index *index, int64_t last);
+/* Whether nothing is missing. Any thread. */
+bool search_index_is_whole(struct search_index *index);
 
 /* ---- searching ----------------------------------------------------------------------------- */
 
@@ -196,10 +204,9 @@ size_t search_segment_keys(const struct search_segment *segment, size_t from, in
 bool search_index_attach(struct search_index *index, struct search_segment *segment)
     __attribute__((warn_unused_result));
 
-/* Takes a damaged segment out, which no search uses; what it has is then to be read anew. False: no
-   memory. On the thread that merges. */
-bool search_index_drop(struct search_index *index, struct search_segment *segment)
-    __attribute__((warn_unused_result));
+/* Takes a damaged segment out, which no search uses; what it has is lost. Without memory for that
+   it stays. On the thread that merges. */
+void search_index_drop(struct search_index *index, struct search_segment *segment);
 
 /* Calls `visit` for each, in the order of time, those in memory last. Lent for the call. */
 void search_index_visit(struct search_index *index,

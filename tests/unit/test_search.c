@@ -510,7 +510,8 @@ static void test_a_damaged_segment_is_not_searched_and_is_replaced(void **state)
 
     struct search_merge merge;
     assert_false(search_merge_plan(index, true, &merge));
-    assert_true(search_index_drop(index, segment));
+    search_index_drop(index, segment);
+    assert_false(search_index_is_whole(index));
     search_merge_begin(index, &merge);
     search_index_remove(index, &documents[0].key, 1); /* after the documents were looked for */
     assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
@@ -680,6 +681,56 @@ static void *resize_or_fail(void *pointer, size_t size)
 static const struct base_allocator failing = {resize_or_fail, free};
 static const struct base_allocator usual = {realloc, free};
 
+static void note_cover(void *context, struct search_segment *segment)
+{
+    struct search_range *asked = context; /* a time, and how many segments cover it */
+    struct search_segment_facts facts;
+    search_segment_read_facts(segment, &facts);
+    asked->last += facts.first <= asked->first && facts.last >= asked->first;
+}
+
+static int64_t segments_over(struct search_index *index, int64_t time)
+{
+    struct search_range asked = {time, 0};
+    search_index_visit(index, note_cover, &asked);
+    return asked.last;
+}
+
+static void add_in_vain(struct search_index *index, int64_t number)
+{
+    const struct search_document document = {.key = number, .length = 1};
+    allocations_left = 0;
+    base_allocator_set(&failing);
+    const bool added = search_index_add(index, &document, 1);
+    base_allocator_set(&usual);
+    assert_false(added);
+}
+
+/* What a segment covers is not read again, so none may cover what was not read. */
+static void test_what_was_lost_is_not_merged_over(void **state)
+{
+    (void)state;
+    struct model model;
+    struct search_merge merge;
+    set_up_model(&model, 1);
+    add_marked(model.index, 1, 42);
+    assert_true(search_index_is_whole(model.index));
+    add_in_vain(model.index, 2);
+    assert_false(search_index_is_whole(model.index));
+    for (int64_t i = 3; i < 20; i++)
+        add_marked(model.index, i, 42);
+    assert_int_equal(segments_over(model.index, 2), 0);
+    assert_int_equal(segments_over(model.index, 1), 1);
+    assert_false(search_merge_plan(model.index, true, &merge));
+    search_index_recover(model.index, 1); /* too early */
+    assert_false(search_merge_plan(model.index, true, &merge));
+    search_index_recover(model.index, 19);
+    assert_true(search_index_is_whole(model.index));
+    merge_one(&model, true);
+    assert_int_equal(segments_over(model.index, 2), 1);
+    tear_down_model(&model);
+}
+
 /* Each allocation fails once; what was there before is found all the same. */
 static void test_without_memory_nothing_changes(void **state)
 {
@@ -702,6 +753,7 @@ static void test_without_memory_nothing_changes(void **state)
         if (all)
             break;
     }
+    search_index_recover(model.index, INT64_MAX); /* what was not added counts as read */
     for (long fails = 0;; fails++) {
         struct search_merge merge;
         struct base_buffer bytes = {0};
@@ -755,6 +807,7 @@ int main(void)
         cmocka_unit_test(test_removed_ones_are_kept_as_bits),
         cmocka_unit_test(test_removing_needs_no_file),
         cmocka_unit_test(test_searches_and_merges_beside_the_writer),
+        cmocka_unit_test(test_what_was_lost_is_not_merged_over),
         cmocka_unit_test(test_without_memory_nothing_changes),
         cmocka_unit_test(test_a_deadline_cuts_and_says_so),
     };

@@ -49,13 +49,12 @@ static void apply_changes(void *context)
     BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
     if (count + removed == 0)
         return;
-    if (!search_index_add(index->search, documents, count))
-        atomic_store(&index->complete, false);
+    search_index_add(index->search, documents, count); /* it knows what it lost */
     note_known(index, documents, count);
     search_index_remove(index->search, (const int64_t *)(const void *)index->removed.data, removed);
     atomic_fetch_add(&index->unrecorded, (unsigned)removed);
     index->unmerged += count + removed + index->put.terms.size / TERM_BYTES_OF_ONE;
-    if (index->unmerged >= WAKE_EVERY || !atomic_load(&index->complete)) {
+    if (index->unmerged >= WAKE_EVERY || !search_index_is_whole(index->search)) {
         index->unmerged = 0;
         handoff_index_thread_wake(index);
     }
@@ -103,6 +102,7 @@ static enum handoff_code read_files(struct handoff_memory_index *index, struct h
     if (code == HANDOFF_OK)
         code = handoff_db_number(db, "SELECT last FROM memory_clock", &known, error);
     atomic_store(&index->known, known);
+    search_index_lose(index->search, known); /* until the rows were looked at */
     if (code == HANDOFF_OK)
         code = handoff_index_attach_files(index, db, error);
     handoff_store_reader_done(index->store, db);
@@ -119,7 +119,6 @@ static enum handoff_code fill_newest(struct handoff_memory_index *index,
     enum handoff_code code = HANDOFF_OK;
     for (; code == HANDOFF_OK && count > 0 && left > 0; left -= count)
         code = handoff_index_fill_memory(index, left, &count, &unread);
-    atomic_store(&index->complete, code == HANDOFF_OK && count == 0);
     return code == HANDOFF_ERR_OUT_OF_MEMORY ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
@@ -211,5 +210,5 @@ struct search_index *handoff_memory_index_search(struct handoff_memory_index *in
 bool handoff_memory_index_is_complete(struct handoff_memory_index *index)
 {
     BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
-    return atomic_load(&index->complete);
+    return search_index_is_whole(index->search);
 }

@@ -39,7 +39,6 @@ struct handoff_memory_index {
 
     /* any thread */
     _Atomic(int64_t) known;   /* the greatest recency that is in the index, or was lost */
-    _Atomic(bool) complete;   /* no row up to there is missing */
     _Atomic(int64_t) indexed; /* rows read since the opening */
     atomic_uint unrecorded;   /* removed since the table was told */
 

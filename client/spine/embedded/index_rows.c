@@ -102,6 +102,8 @@ static enum handoff_code read_newest_gap(struct reading *reading, struct search_
     }
     if (db)
         handoff_store_reader_done(reading->index->store, db);
+    if (code == HANDOFF_OK && *count == 0)
+        search_index_recover(reading->index->search, known);
     if (*count == reading->most)
         covered->first = reading->oldest;
     base_free(gaps);

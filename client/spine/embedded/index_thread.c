@@ -44,23 +44,18 @@ static bool is_stopping(struct handoff_memory_index *index)
 static void drop_if_damaged(void *context, struct search_segment *segment)
 {
     struct handoff_memory_index *index = context;
-    if (is_stopping(index) || search_segment_check(segment))
-        return;
-    if (search_index_drop(index->search, segment))
-        atomic_store(&index->complete, false);
+    if (!is_stopping(index) && !search_segment_check(segment))
+        search_index_drop(index->search, segment);
 }
 
 static enum handoff_code fill_gaps(struct handoff_memory_index *index, struct handoff_error *error)
 {
     size_t count = 1;
     enum handoff_code code = HANDOFF_OK;
-    if (atomic_load(&index->complete))
+    if (search_index_is_whole(index->search))
         return HANDOFF_OK;
     while (code == HANDOFF_OK && count > 0 && !is_stopping(index)) {
-        atomic_store(&index->complete, true); /* unless the writer loses some meanwhile */
         code = handoff_index_fill_file(index, READ_AT_ONCE, &count, error);
-        if (code != HANDOFF_OK || count > 0)
-            atomic_store(&index->complete, false);
         if (code == HANDOFF_OK)
             code = handoff_index_record(index, error);
     }
