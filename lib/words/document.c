@@ -91,6 +91,7 @@ bool words_document_add(struct words_document *document, struct base_span text, 
                 return false;
             document->length += words_sketch_add(&document->sketch, &terms[i]);
         }
+    words_sketch_end_text(&document->sketch, &reader);
     return true;
 }
 

@@ -17,9 +17,10 @@
 #include "lib/base/utf8.h"
 #include "lib/words/letters.h"
 #include "lib/words/spell.h"
+#include "lib/words/telling.h"
 
 enum {
-    RULES = 1, /* the version of the rules: words_version */
+    RULES = 2, /* the version of the rules: words_version */
     LONGEST_TEXT = INT32_MAX,
     MOST_JOINERS = 3, /* as in "https://host" */
     TERMS_OF_STEP = 2,
@@ -166,6 +167,7 @@ static const uint8_t *spell_word(struct words_spelled *word, const uint8_t *at, 
                 (so_far.last != WORDS_BREAK && begins_part(&so_far, letter, at, end)))
                 return at;
             count_letter(&so_far, letter.class);
+            word->telling |= letter.class != WORDS_LOWER;
         }
         spell_folded(word, letter);
         at += letter.width;
@@ -246,6 +248,7 @@ static size_t end_identifier(struct words_reader *reader, const uint8_t *end,
                                 .begin = offset_of(reader, reader->whole_begin),
                                 .end = offset_of(reader, end),
                                 .kind = WORDS_WHOLE};
+    reader->told = words_tell(reader->told, term->hash);
     return 1;
 }
 
@@ -261,6 +264,7 @@ static size_t read_terms_of_word(struct words_reader *reader, struct words_term 
     const uint8_t *end = spell_word(&word, begin, reader->end);
     size_t count = 1;
     reader->at = end;
+    const bool tells = word.telling || words_negates(word.letters, word.size);
     const bool plainly = ends_plainly(reader);
     if (!plainly || reader->parts > 0)
         add_part(reader, &word, begin);
@@ -271,6 +275,8 @@ static size_t read_terms_of_word(struct words_reader *reader, struct words_term 
                                    .begin = offset_of(reader, begin),
                                    .end = offset_of(reader, end),
                                    .kind = WORDS_WORD};
+    if (tells)
+        reader->told = words_tell(reader->told, terms[0].hash);
     return count;
 }
 
@@ -333,7 +339,18 @@ void words_begin(struct words_reader *reader, struct base_span text, unsigned fl
     reader->end = reader->text + (text.size < LONGEST_TEXT ? text.size : LONGEST_TEXT);
     reader->flags = flags;
     reader->position = reader->parts = 0;
+    reader->told = reader->signs = WORDS_HASH_START;
     reader->in_dense = false;
+}
+
+static void pass_character(struct words_reader *reader, struct letter letter)
+{
+    reader->at += letter.width;
+    if (letter.character == ' ' || letter.character == BASE_UTF8_INVALID)
+        return;
+    const bool before_digit = letter_at(reader->at, reader->end).class == WORDS_DIGIT;
+    if (words_is_sign(letter.character, before_digit))
+        reader->signs = words_tell(reader->signs, letter.character);
 }
 
 static size_t read_step(struct words_reader *reader, struct words_term *terms)
@@ -343,7 +360,7 @@ static size_t read_step(struct words_reader *reader, struct words_term *terms)
         return read_terms_of_word(reader, terms);
     if (letter.class == WORDS_DENSE)
         return read_dense(reader, terms);
-    reader->at += letter.width;
+    pass_character(reader, letter);
     return 0;
 }
 

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "lib/base/check.h"
-#include "lib/words/hash.h"
+#include "lib/words/telling.h"
 
-enum { NEAR_SHARE = 16 }; /* one word in so many may differ */
+enum {
+    NEAR_SHARE = 16, /* one word in so many may differ */
+    DIGEST_SIZE = WORDS_SKETCH_HEAD / 2,
+};
 
 static uint8_t sketch_byte(uint64_t hash)
 {
@@ -18,7 +21,7 @@ static uint8_t sketch_byte(uint64_t hash)
 void words_sketch_begin(struct words_sketch *sketch)
 {
     sketch->size = WORDS_SKETCH_HEAD;
-    sketch->digest = WORDS_HASH_START;
+    sketch->digest = sketch->told = WORDS_HASH_START;
 }
 
 static void append_byte(struct words_sketch *sketch, uint8_t byte)
@@ -42,11 +45,19 @@ bool words_sketch_add(struct words_sketch *sketch, const struct words_term *term
     return true;
 }
 
+void words_sketch_end_text(struct words_sketch *sketch, const struct words_reader *reader)
+{
+    sketch->digest = words_tell(sketch->digest, reader->signs);
+    sketch->told = words_tell(words_tell(sketch->told, reader->told), reader->signs);
+}
+
 void words_sketch_end(struct words_sketch *sketch)
 {
-    const uint64_t digest = words_hash_end(sketch->digest);
-    for (int i = 0; i < WORDS_SKETCH_HEAD; i++)
+    const uint64_t digest = words_hash_end(sketch->digest), told = words_hash_end(sketch->told);
+    for (int i = 0; i < DIGEST_SIZE; i++) {
         sketch->bytes[i] = (uint8_t)(digest >> 8 * i);
+        sketch->bytes[DIGEST_SIZE + i] = (uint8_t)(told >> 8 * i);
+    }
 }
 
 /* ---- nearly the same ------------------------------------------------------------------------- */
@@ -71,8 +82,11 @@ bool words_sketch_is_near(const uint8_t *a, size_t a_size, const uint8_t *b, siz
     if (a_size <= WORDS_SKETCH_HEAD || b_size <= WORDS_SKETCH_HEAD || a_size > WORDS_SKETCH_MAX ||
         b_size > WORDS_SKETCH_MAX)
         return false;
-    if (a_size == b_size && memcmp(a, b, WORDS_SKETCH_HEAD) == 0)
+    if (a_size == b_size && memcmp(a, b, DIGEST_SIZE) == 0)
         return true;
+    if (memcmp(a + DIGEST_SIZE, b + DIGEST_SIZE, DIGEST_SIZE) != 0 || a_size == WORDS_SKETCH_MAX ||
+        b_size == WORDS_SKETCH_MAX)
+        return false;
     const size_t a_words = a_size - WORDS_SKETCH_HEAD, b_words = b_size - WORDS_SKETCH_HEAD;
     const size_t longer = a_words > b_words ? a_words : b_words;
     const size_t shorter = a_words + b_words - longer;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sketch.h - a document in some fifty bytes: a digest, and its words in their order, a byte each.
+ * sketch.h - a document in some fifty bytes: two digests, and its words in their order, a byte
+ * each.
  *
  * An index without positions finds documents that have the words of a query, and cannot tell "shock
  * wave" from a text in which a wave and a shock are far apart. The sketch can, for the few best
@@ -19,8 +20,8 @@
 #include "lib/words/words.h"
 
 enum {
-    WORDS_SKETCH_HEAD = 4,    /* bytes of the digest */
-    WORDS_SKETCH_MAX = 512,   /* with the digest: of a longer document, the beginning */
+    WORDS_SKETCH_HEAD = 8,    /* bytes of the digests: of all words, and of what is telling */
+    WORDS_SKETCH_MAX = 512,   /* with the digests: of a longer document, the beginning */
     WORDS_SKETCH_BREAK = 0,   /* between two texts of a document */
     WORDS_SKETCH_ORDERS = 64, /* pairs of a query */
 };
@@ -28,7 +29,8 @@ enum {
 struct words_sketch {
     uint8_t bytes[WORDS_SKETCH_MAX];
     size_t size;
-    uint64_t digest; /* of all words so far, also those beyond the room */
+    uint64_t digest; /* of all words and signs so far, also those beyond the room */
+    uint64_t told;   /* of what tells texts apart (telling.h) */
 };
 
 /* ---- making one ------------------------------------------------------------------------------ */
@@ -42,14 +44,18 @@ void words_sketch_break(struct words_sketch *sketch);
    a character beside its pair. Returns whether the term has one. */
 bool words_sketch_add(struct words_sketch *sketch, const struct words_term *term);
 
-/* Writes the digest. */
+/* A text was read to its end. */
+void words_sketch_end_text(struct words_sketch *sketch, const struct words_reader *reader);
+
+/* Writes the digests. */
 void words_sketch_end(struct words_sketch *sketch);
 
 /* ---- using it -------------------------------------------------------------------------------- */
 
-/* Whether two documents are nearly the same text: the same words in the same order, or, of sixteen
-   words and more, all but one in sixteen the same, in any order. Some 0.1 us for fifty words. Bytes
-   that are no sketch are near to nothing. */
+/* Whether two documents are nearly the same text: the same words and signs in the same order; or,
+   of sixteen words and more, all but one in sixteen the same, in any order, and what is telling
+   (telling.h) in the same order. A document that is longer than its sketch is nearly the same as
+   equal ones only. Some 0.1 us for fifty words. Bytes that are no sketch are near to nothing. */
 bool words_sketch_is_near(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size);
 
 /* Which words of a query are next to each other, or have one between them. */

@@ -15,6 +15,7 @@ static inline void words_spell_begin(struct words_spelled *word)
 {
     word->size = 0;
     word->plain = true;
+    word->telling = false;
 }
 
 static inline uint64_t words_hash_letters(const char *letters, size_t size)

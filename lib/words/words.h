@@ -68,6 +68,7 @@ enum {
 struct words_spelled {
     uint32_t size;
     bool plain;    /* a to z only */
+    bool telling;  /* has a capital or a digit */
     uint64_t hash; /* once there is no more room */
     char letters[WORDS_SPELLED_MAX + 2];
 };
@@ -78,6 +79,8 @@ struct words_reader {
     unsigned flags;
     uint32_t position; /* of the next word */
     bool in_dense;     /* the character before was of a script without spaces */
+    uint64_t told;     /* digest of numbers, names, identifiers and negations so far (telling.h) */
+    uint64_t signs;    /* digest of signs so far */
     /* of the identifier that is being read */
     uint32_t parts, whole_position;
     const uint8_t *whole_begin;
@@ -90,8 +93,9 @@ void words_begin(struct words_reader *reader, struct base_span text, unsigned fl
 /* Gives the next terms, up to `room` of them, which is WORDS_READ_MIN or more; 0 at the end. */
 size_t words_read(struct words_reader *reader, struct words_term *terms, size_t room);
 
-/* Changes whenever the same text may give other terms: with these rules, and with the Unicode data
-   of the library that the process runs with. An index of another version has to be rebuilt. */
+/* Changes whenever the same text may give other terms, or another sketch: with these rules, and
+   with the Unicode data of the library that the process runs with. An index of another version has
+   to be rebuilt. */
 uint32_t words_version(void);
 
 #endif

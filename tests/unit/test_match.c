@@ -383,6 +383,26 @@ static void nearly_the_same_take_one_place(void **state)
     assert_int_equal(match.places[1 - same].similar, 0);
 }
 
+static void memories_that_differ_in_a_number_are_both_given(void **state)
+{
+    (void)state;
+    int64_t seqs[3];
+    for (int i = 0; i < 3; i++) {
+        char text[128];
+        (void)snprintf(text, sizeof text,
+                       "The limit of requests for each client of the payment gateway is now at most"
+                       " %d in each minute.",
+                       100 * (i + 1));
+        seqs[i] = remember(text);
+    }
+    search("limit of the payment gateway");
+    assert_int_equal(match.count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(match.places[i].seq, seqs[2 - i]);
+        assert_int_equal(match.places[i].similar, 0);
+    }
+}
+
 static void words_that_fit_are_told_the_telling_ones_first(void **state)
 {
     (void)state;
@@ -469,6 +489,7 @@ int main(void)
         WITH_STAGE(boosts_do_not_outweigh_twice_the_relevance),
         WITH_STAGE(what_is_hardly_relevant_is_left_out),
         WITH_STAGE(nearly_the_same_take_one_place),
+        WITH_STAGE(memories_that_differ_in_a_number_are_both_given),
         WITH_STAGE(words_that_fit_are_told_the_telling_ones_first),
         WITH_STAGE(how_one_fits_is_what_the_search_says),
         WITH_STAGE(a_query_of_many_words_is_one_of_the_telling_ones),

@@ -331,6 +331,51 @@ static void nearly_the_same_words_are_nearly_the_same_text(void **state)
     assert_false(is_near("", ""));
 }
 
+#define TWENTY                                                                                     \
+    "the limit of requests for each client of the gateway per minute in the cluster of payments "  \
+    "is "
+
+static void what_tells_texts_apart_keeps_them_apart(void **state)
+{
+    (void)state;
+    assert_true(is_near(TWENTY "low", TWENTY "small"));
+    assert_false(is_near(TWENTY "100", TWENTY "200"));
+    assert_false(is_near(TWENTY "100", TWENTY "low"));
+    assert_false(is_near(TWENTY "from 100 to 200", TWENTY "from 200 to 100"));
+    assert_false(is_near(TWENTY "v1.2", TWENTY "v1.3"));
+    assert_false(is_near(TWENTY "max_rate", TWENTY "max_burst"));
+    assert_false(is_near(TWENTY "maxRate", TWENTY "maxBurst"));
+    assert_false(is_near(TWENTY "for Alice", TWENTY "for Bob"));
+    assert_false(is_near(TWENTY "\xc3\x96mer", TWENTY "\xc3\x84nne"));
+    assert_false(is_near(TWENTY "known", TWENTY "not known"));
+    assert_false(is_near(TWENTY "known", TWENTY "never known"));
+    assert_true(is_near(TWENTY "known", TWENTY "note known"));
+}
+
+static void signs_tell_texts_of_the_same_words_apart(void **state)
+{
+    (void)state;
+    assert_false(is_near("the limit is 5", "the limit is -5"));
+    assert_false(is_near("rate < 5", "rate > 5"));
+    assert_false(is_near("rate \xe2\x89\xa4 5", "rate \xe2\x89\xa5 5"));
+    assert_false(is_near("5 %", "5 $"));
+    assert_false(is_near("build \xe2\x9c\x85", "build \xe2\x9d\x8c"));
+    assert_false(is_near(TWENTY "rate < 5", TWENTY "rate > 5"));
+    assert_true(is_near("\"the limit\" - is (now) 5.", "the limit is: now, 5"));
+}
+
+static void a_text_longer_than_its_sketch_is_near_to_itself_alone(void **state)
+{
+    (void)state;
+    char first[4096] = "", second[4096] = "";
+    for (int i = 0; i < 1000; i++) {
+        strcat(first, i == 20 ? "x " : "y ");
+        strcat(second, i == 900 ? "x " : "y ");
+    }
+    assert_true(is_near(first, first));
+    assert_false(is_near(first, second));
+}
+
 static void a_sketch_tells_which_words_of_a_query_follow_each_other(void **state)
 {
     (void)state;
@@ -384,6 +429,9 @@ int main(void)
         cmocka_unit_test(a_document_has_each_term_once_with_its_count),
         cmocka_unit_test(a_long_document_has_a_bounded_number_of_terms),
         cmocka_unit_test(nearly_the_same_words_are_nearly_the_same_text),
+        cmocka_unit_test(what_tells_texts_apart_keeps_them_apart),
+        cmocka_unit_test(signs_tell_texts_of_the_same_words_apart),
+        cmocka_unit_test(a_text_longer_than_its_sketch_is_near_to_itself_alone),
         cmocka_unit_test(a_sketch_tells_which_words_of_a_query_follow_each_other),
         cmocka_unit_test(words_of_two_texts_do_not_follow_each_other),
     };
