@@ -19,6 +19,7 @@ void handoff_client_tell_spine(struct handoff_client *client, enum handoff_opera
                                         .code = call->error.code,
                                         .of.spine = {.operation = operation,
                                                      .failed = health == HANDOFF_SPINE_FAILED,
+                                                     .cut = call->cut,
                                                      .duration_ns = duration_ns}};
     if (health == HANDOFF_SPINE_UNTRIED)
         return;

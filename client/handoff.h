@@ -754,6 +754,7 @@ struct handoff_secrets_found {
 struct handoff_spine_asked {
     enum handoff_operation operation;
     bool failed; /* it could not answer; else it did, if only with a refusal */
+    bool cut;    /* a search's time was over, and it gave what it had found */
     int64_t duration_ns;
 };
 

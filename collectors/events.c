@@ -69,6 +69,8 @@ static void observe_spine(struct collectors *collectors, const struct handoff_ev
     const struct handoff_spine_asked *asked = &event->of.spine;
     metric_observe(collectors->spine[asked->operation][outcome_label(event)],
                    event_seconds(asked->duration_ns));
+    if (asked->cut)
+        metric_add(collectors->single[COLLECTORS_SEARCHES_CUT], 1);
 }
 
 static void observe_commit(struct collectors *collectors, const struct handoff_event *event)

@@ -277,8 +277,8 @@ static bool sort_out(struct handoff_assembly *assembly)
     add_impossible_ids(assembly);
     for (size_t i = 0; i < resolve->missing_count; i++)
         add_missing(assembly, resolve->missing[i], HANDOFF_ABSENCE_NOT_FOUND);
-    assembly->search_failed = resolve->cut;
-    if (resolve->cut)
+    assembly->search_failed = resolve->incomplete;
+    if (resolve->incomplete)
         add_missing(assembly, base_span_text(all_recent), HANDOFF_ABSENCE_SEARCH_INCOMPLETE);
     for (size_t i = 0; i < resolve->found_count; i++) {
         const struct handoff_found_memory *found = &resolve->found[i];

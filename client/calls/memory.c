@@ -389,7 +389,7 @@ static void write_ranked(struct base_buffer *out, const struct reading *reading)
         base_buffer_printf(out, "],\"next\":\"best-%zu\"", end);
     else
         base_buffer_text(out, "],\"next\":null");
-    base_buffer_text(out, resolve->cut ? ",\"complete\":false}" : "}");
+    base_buffer_text(out, resolve->incomplete ? ",\"complete\":false}" : "}");
 }
 
 static void answer_text(const struct asked *asked, struct base_buffer *out)

@@ -22,7 +22,7 @@ static bool begin_call(const struct handoff_spine *spine, struct handoff_spine_c
 {
     BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
     handoff_error_clear(&call->error);
-    call->asked = false;
+    call->asked = call->cut = false;
     if (spine->driver->can & (unsigned)needed)
         return true;
     handoff_error_set(&call->error, HANDOFF_ERR_SPINE_CANNOT,

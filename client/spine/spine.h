@@ -102,6 +102,7 @@ struct handoff_spine_call {
     void (*done)(struct handoff_spine_call *call);
     struct handoff_error error;
     bool asked; /* result: the spine had something to do for it; else it was answered before */
+    bool cut;   /* result: a search's time was over, and it gives what it had found by then */
 
     struct handoff_spine_scratch scratch; /* the driver's */
 };
@@ -168,7 +169,8 @@ struct handoff_spine_resolve {
     size_t found_count;
     struct base_span *missing; /* ids that are not there, in the order they were asked for */
     size_t missing_count;
-    bool cut; /* there was no time to look at all for the recent ones */
+    bool incomplete; /* not all were looked at for the recent ones: it was cut, or there is no whole
+                        index yet */
 };
 
 enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,

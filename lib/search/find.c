@@ -113,6 +113,7 @@ struct finding {
     size_t count, most;
     double share; /* of a relevance of 1 */
     float boost_most;
+    bool late;                   /* the deadline came; no other window is begun */
     uint32_t window;             /* documents of the next one */
     uint32_t needed;             /* shares below which no document is among the best */
     float usual[LENGTHS];        /* k1 * (1 - b + b * length / average) */
@@ -367,11 +368,13 @@ static bool is_past(int64_t deadline_ns)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec > deadline_ns;
 }
 
-/* The documents [from, to). False: the deadline came. */
+/* The documents [from, to). False: the deadline came before their end. */
 static bool find_between(struct finding *on, const struct search_segment *segment, uint32_t from,
                          uint32_t to)
 {
     for (uint32_t base = from, end; base < to; base = end) {
+        if (on->late)
+            return false;
         end = to - base < on->window ? to : base + on->window;
         on->window = 2 * on->window < WINDOW ? 2 * on->window : WINDOW;
         const size_t aside = split_terms(on, base, end);
@@ -379,8 +382,7 @@ static bool find_between(struct finding *on, const struct search_segment *segmen
             add_up(on, &on->terms[i], base, end);
         if (aside < on->term_count)
             take_window(on, segment, aside, base);
-        if (is_past(on->query->deadline_ns))
-            return end == to;
+        on->late = is_past(on->query->deadline_ns);
     }
     return true;
 }
@@ -462,6 +464,7 @@ size_t search_view_find(struct search_view *view, struct search_query *query,
     on.count = 0;
     on.most = most;
     on.needed = 0;
+    on.late = false;
     on.window = FIRST_WINDOW;
     if (most == 0 || !begin_finding(&on, query))
         return 0;

@@ -132,6 +132,7 @@ class ThroughPrometheus(Known):
         # one each for the two that name memories and the two hops that inherit them; the others ask for nothing
         self.assertEqual(spine, {("ok", "put"): 2, ("ok", "resolve"): 4})
         self.assertEqual(samples("handoff_spine_up"), 1)
+        self.assertEqual(samples("handoff_spine_searches_cut_total"), 0)  # test_search_timeout.py has others
         vocabulary = pathlib.Path(os.environ["HANDOFF_VOCABULARY_DIR"]) / "o200k_base.vocabulary"
         self.assertEqual(samples("handoff_tokenizer_exact"), 1 if vocabulary.exists() else 0)
         self.assertEqual(samples("handoff_store_commit_failures_total"), 0)

@@ -38,7 +38,7 @@ static inline bool fake_is_asked(const struct handoff_spine_resolve *resolve, st
 static inline void fake_find(struct fake_spine *fake, struct handoff_spine_resolve *resolve)
 {
     size_t recent = resolve->recent;
-    resolve->cut = fake->cut;
+    resolve->incomplete = fake->cut;
     for (size_t i = 0; i < fake->count; i++) {
         struct handoff_found_memory found = fake->memories[i];
         if (!resolve->query.data)

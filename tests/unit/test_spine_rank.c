@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "client/spine/embedded/embedded.h"
 #include "tests/support/temp_spine.h"
 
 static struct temp_spine temp;
@@ -288,6 +289,29 @@ static void test_no_query_is_an_error(void **state)
     temp_spine_close(&temp);
 }
 
+/* A search looks at some of the newest at least, however late it is. */
+static void test_a_search_whose_time_is_over_gives_what_it_has(void **state)
+{
+    (void)state;
+    temp_spine_open(&temp, NULL, usual);
+    remember("oldest", "token bucket", HANDOFF_IMPORTANCE_LOW);
+    for (int i = 0; i < 600; i++) {
+        char id[16], text[64];
+        snprintf(id, sizeof id, "m%d", i);
+        snprintf(text, sizeof text, "bucket number%d", i);
+        remember(id, text, HANDOFF_IMPORTANCE_LOW);
+    }
+    assert_string_equal(order("token number599", 2), "m599 oldest");
+    assert_false(resolve.call.cut || resolve.incomplete);
+    handoff_embedded_of(temp.spine)->search_timeout_ms = -1;
+    assert_string_equal(order("token number599", 2), "m599");
+    assert_true(resolve.call.cut && resolve.incomplete);
+    handoff_embedded_of(temp.spine)->search_timeout_ms = 60000;
+    assert_string_equal(order("token number599", 2), "m599 oldest");
+    assert_false(resolve.call.cut || resolve.incomplete);
+    temp_spine_close(&temp);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +327,7 @@ int main(void)
         cmocka_unit_test(test_relevance_of_what_was_asked_for),
         cmocka_unit_test(test_all_memories_are_candidates),
         cmocka_unit_test(test_the_same_question_gets_the_same_answer),
+        cmocka_unit_test(test_a_search_whose_time_is_over_gives_what_it_has),
         cmocka_unit_test(test_no_query_is_an_error),
     };
     return RUN_TESTS(tests);

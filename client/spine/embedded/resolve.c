@@ -255,6 +255,17 @@ static enum handoff_code fill_with_newest(struct resolving *on, size_t first, si
                               : code;
 }
 
+/* What is not searched in time, or is damaged, is the match's; what is not indexed yet, it cannot
+   know. */
+static void note_what_was_searched(struct resolving *on)
+{
+    struct handoff_spine_resolve *resolve = on->resolve;
+    const bool cut = on->has_words && on->match->cut;
+    resolve->call.cut = cut && base_monotonic_ns(&base_clock_system) > on->deadline_ns;
+    resolve->incomplete =
+        cut || (on->has_words && !handoff_memory_index_is_complete(on->embedded->index));
+}
+
 /* Of the task: the matching ones, then the newest. Then the other matching ones. */
 static enum handoff_code find_recent(struct resolving *on)
 {
@@ -265,8 +276,7 @@ static enum handoff_code find_recent(struct resolving *on)
         return HANDOFF_OK;
     if (on->has_words && !handoff_match_best(on->match, wanted, on->arena))
         return handoff_error_no_memory(on->error);
-    on->resolve->cut =
-        on->has_words && (on->match->cut || !handoff_memory_index_is_complete(on->embedded->index));
+    note_what_was_searched(on);
     enum handoff_code code = newest_of_task(on, wanted, &of_task, &task_count);
     if (code == HANDOFF_OK)
         code = choose_matching(on, of_task, task_count, true, end);
