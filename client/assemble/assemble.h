@@ -63,8 +63,9 @@ struct handoff_slot {
     bool of_task; /* it was found, and put for the task of the request */
     handoff_age age;
     enum handoff_importance importance;
-    double relevance;              /* to the summary; 0 if it was not searched for */
-    int64_t version;               /* of the memory that was counted */
+    double relevance;                         /* to the summary; 0 if it was not searched for */
+    const struct handoff_found_memory *match; /* by include_recent; NULL: it was not among them */
+    int64_t version;                          /* of the memory that was counted */
     bool content_stays;            /* too large or a conversation: only its summary may be sent */
     uint32_t known[HANDOFF_FORMS]; /* tokens of its segments; 0: not counted yet */
     bool learned[HANDOFF_FORMS];   /* the count is new, and the spine should store it */

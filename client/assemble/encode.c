@@ -10,8 +10,12 @@
 #include "lib/base/check.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
+#include "lib/base/utf8.h"
 
-enum { ENVELOPE_AROUND = 4096 }; /* most envelopes have this much around the parts of the context */
+enum {
+    ENVELOPE_AROUND = 4096, /* most envelopes have this much around the parts of the context */
+    WORD_SHOWN = 64,        /* bytes of a word that a memory was found by */
+};
 
 static inline void write_text_member(struct base_buffer *out, const char *key,
                                      struct base_span text)
@@ -257,6 +261,66 @@ static void write_refs(struct base_buffer *out, struct handoff_assembly *assembl
     end_value(out, &assembly->excerpt.memory_refs);
 }
 
+/* To four places, without trailing zeros; not by printf, which follows the locale. */
+static void write_ratio(struct base_buffer *out, size_t part, size_t whole)
+{
+    size_t places = whole ? (part * 10000 + whole / 2) / whole : 10000;
+    if (places == 10000 && part < whole)
+        places = 9999;
+    base_buffer_byte(out, places == 10000 ? '1' : '0');
+    if (places == 10000 || places == 0)
+        return;
+    base_buffer_byte(out, '.');
+    for (size_t unit = 1000; places; places %= unit, unit /= 10)
+        base_buffer_byte(out, (char)('0' + places / unit));
+}
+
+/* A word as it is written in the request; of a long one, its beginning. */
+static void write_word(struct base_buffer *out, struct base_span word)
+{
+    char shown[WORD_SHOWN + 1];
+    base_utf8_cut(shown, sizeof shown, word.data, word.size);
+    base_json_write_string(out, base_span_text(shown));
+}
+
+static void write_match(struct base_buffer *out, const struct handoff_found_memory *found)
+{
+    write_text_member(out, "id", found->memory.id);
+    base_buffer_text(out, ",\"score\":");
+    write_ratio(out, (size_t)(found->score * 1000 + 0.5), 1000);
+    base_buffer_text(out, ",\"words\":[");
+    for (size_t i = 0; i < found->word_count; i++) {
+        base_buffer_text(out, i > 0 ? "," : "");
+        write_word(out, found->words[i]);
+    }
+    base_buffer_byte(out, ']');
+    if (found->origin & HANDOFF_ORIGIN_TASK)
+        base_buffer_text(out, ",\"of_task\":true");
+    if (found->similar > 0) {
+        base_buffer_text(out, ",\"similar\":");
+        base_buffer_number(out, found->similar);
+    }
+}
+
+/* Why include_recent chose what is included. */
+static void write_why_found(struct base_buffer *out, const struct handoff_assembly *assembly)
+{
+    const char *before = "{";
+    if (assembly->request.include_recent == 0)
+        return;
+    base_buffer_text(out, ",\"found\":[");
+    for (size_t i = 0; i < assembly->nslots; i++) {
+        const struct handoff_slot *slot = &assembly->slots[i];
+        if (!slot->match || assembly->plan.memories[i].form == HANDOFF_FORM_NONE)
+            continue;
+        base_buffer_text(out, before);
+        write_match(out, slot->match);
+        base_buffer_byte(out, '}');
+        before = ",{";
+    }
+    base_buffer_byte(out, ']');
+}
+
 static void write_missing(struct base_buffer *out, struct handoff_assembly *assembly)
 {
     base_buffer_text(out, ",\"missing\":");
@@ -363,20 +427,6 @@ static void write_history_trimmed(struct base_buffer *out, const struct handoff_
     base_buffer_number(out, (int64_t)steps);
 }
 
-/* To four places, without trailing zeros; not by printf, which follows the locale. */
-static void write_ratio(struct base_buffer *out, size_t part, size_t whole)
-{
-    size_t places = whole ? (part * 10000 + whole / 2) / whole : 10000;
-    if (places == 10000 && part < whole)
-        places = 9999;
-    base_buffer_byte(out, places == 10000 ? '1' : '0');
-    if (places == 10000 || places == 0)
-        return;
-    base_buffer_byte(out, '.');
-    for (size_t unit = 1000; places; places %= unit, unit /= 10)
-        base_buffer_byte(out, (char)('0' + places / unit));
-}
-
 static void write_completeness(struct base_buffer *out, struct handoff_assembly *assembly)
 {
     struct handoff_excerpt *excerpt = &assembly->excerpt;
@@ -440,6 +490,7 @@ enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly)
     write_origin(out, assembly);
     write_context(out, assembly);
     write_refs(out, assembly);
+    write_why_found(out, assembly);
     write_missing(out, assembly);
     write_trimmed(out, assembly);
     write_history_trimmed(out, assembly);

@@ -200,6 +200,7 @@ static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *sl
         .age = age_of_memory(assembly, rank, memory->id),
         .importance = memory->importance,
         .relevance = found->relevance,
+        .match = found->origin & HANDOFF_ORIGIN_RECENT ? found : NULL,
         .version = memory->version,
         .known = {[HANDOFF_FORM_FULL] = kept_count(found, HANDOFF_RENDERING_FULL),
                   [HANDOFF_FORM_SUMMARY] = kept_count(found, HANDOFF_RENDERING_SUMMARY),

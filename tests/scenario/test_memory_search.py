@@ -8,6 +8,7 @@ import urllib.parse
 
 from harness.agents import daemon_with
 from harness.chain import pullers
+from test_envelopes import V2
 
 EVERYTHING = {
     "english": "payment gateway rejects expired cards during nightly settlement",
@@ -91,6 +92,39 @@ class MemorySearch(unittest.TestCase):
         self.assertEqual(first["memory_refs"], ["blue"])
         meant = self.envelope(task_summary="why did the deploy fail", intent="finish migrating the ledger", include_recent=1)
         self.assertEqual(meant["memory_refs"], ["wanted"])
+
+    def test_an_envelope_says_why_each_memory_was_found(self):
+        self.put("retries", "The bank retries a payment three times.", pinned=True)
+        for i in range(3):
+            self.put(f"copy{i}", "A payment that is rejected is retried by hand at the bank.")
+            self.put(f"other{i}", f"What the weather on day {i} does to a ship.")
+        self.put("own", "Nothing that was asked for.", task_id="t")
+        self.put("large", "a bank, a payment " + "and much more " * 60)
+        self.put("pinned", "The weather is fine.", pinned=True)
+        long_word = "x" * 100
+        envelope = self.envelope(task_summary=f"How often does the bank retry a payment, {long_word}?", task_id="t",
+                                 constraints={"max_tokens": 300})
+        V2.validate(envelope)
+        found = {entry["id"]: entry for entry in envelope["found"]}
+        self.assertEqual([name for name in envelope["memory_refs"] if name in found], [e["id"] for e in envelope["found"]])
+        self.assertEqual(found["retries"]["score"], 1)
+        self.assertEqual({"bank", "retry", "payment"} - set(found["retries"]["words"]), set())
+        self.assertEqual(set(found["retries"]), {"id", "score", "words"})
+        self.assertEqual(found["own"]["of_task"], True)
+        self.assertEqual(found["own"]["words"], [])
+        copy = next(entry for name, entry in found.items() if name.startswith("copy"))
+        self.assertEqual(copy["similar"], 2)
+        self.assertLess(copy["score"], 1)
+        trimmed = {entry["id"] for entry in envelope["trimmed"]}
+        self.assertTrue(trimmed)
+        self.assertFalse(trimmed & set(found))
+        self.assertIn("pinned", envelope["memory_refs"])
+        self.assertNotIn("pinned", found)
+        self.put("x", f"It is {long_word}.")
+        envelope = self.envelope(task_summary=f"What is {long_word}?")
+        self.assertIn("x" * 64, [word for entry in envelope["found"] for word in entry["words"]])
+        V2.validate(envelope)
+        self.assertNotIn("found", self.envelope(task_summary="the bank", include_recent=0))
 
 
 if __name__ == "__main__":

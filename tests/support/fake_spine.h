@@ -48,7 +48,7 @@ static inline void fake_find(struct fake_spine *fake, struct handoff_spine_resol
             found.origin |= HANDOFF_ORIGIN_ASKED;
         if (resolve->pins && found.memory.pinned)
             found.origin |= HANDOFF_ORIGIN_PINNED;
-        if (found.origin == 0 && recent > 0) {
+        if (recent > 0 && (found.origin == 0 || found.word_count > 0)) {
             found.origin |= HANDOFF_ORIGIN_RECENT;
             recent--;
         }

@@ -759,6 +759,7 @@ static void test_golden(void **state)
 {
     (void)state;
     static const struct base_span tags[] = {{"gateway", 7}, {"failure-modes", 13}};
+    static const struct base_span found_by[] = {{"gateway", 7}, {"retry", 5}, {"logic", 5}};
     struct handoff_assembly first, child;
     char *long_low = words(5079), *long_high = words(4000);
     if (!use_encoding("o200k_base")) {
@@ -792,6 +793,9 @@ static void test_golden(void **state)
     pinned->memory.pinned = true;
     pinned->memory.importance = HANDOFF_IMPORTANCE_CRITICAL;
     pinned->memory.created_ms = 1769500800000;
+    pinned->score = 1;
+    pinned->words = &found_by[0];
+    pinned->word_count = 1;
     pinned->memory.tags = tags;
     pinned->memory.tag_count = 2;
     struct handoff_found_memory *high =
@@ -799,6 +803,10 @@ static void test_golden(void **state)
                  "Exponential backoff with jitter, 3 retries – never for captures.");
     high->memory.importance = HANDOFF_IMPORTANCE_HIGH;
     high->memory.created_ms = 1769505300500;
+    high->score = 0.7526;
+    high->words = &found_by[1];
+    high->word_count = 2;
+    high->similar = 3;
     fake_add(&world.spine, "ms-4821", long_low, NULL)->memory.importance = HANDOFF_IMPORTANCE_LOW;
     base_manual_clock_advance(&world.clock, 1800250);
     char body[2048];
@@ -809,7 +817,8 @@ static void test_golden(void **state)
         "the payment gateway based on the analysis in memories ms-4821 through ms-4825.\","
         "\"state\":{\"progress\":\"analysis done\",\"decisions\":[\"retry idempotent calls only\"],"
         "\"unresolved\":[\"who alerts?\"],\"remaining\":[\"code\",\"tests\"]},\"memory_ids\":["
-        "\"ms-4825\",\"ms-4822\",\"ms-4821\",\"ms-4825\"],\"execution_history\":[{\"agent\":"
+        "\"ms-4825\",\"ms-4822\",\"ms-4821\",\"ms-4825\"],\"include_recent\":2,\"execution_"
+        "history\":[{\"agent\":"
         "\"analyst\",\"action\":\"recommended retry strategy\",\"decision\":\"backoff with "
         "jitter\","
         "\"reason\":\"bursts\",\"memory_id\":\"ms-4825\",\"at\":\"2026-01-28T09:20:00Z\"}],"
