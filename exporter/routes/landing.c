@@ -13,6 +13,7 @@
 #include "exporter/lifecycle.h"
 #include "exporter/status/status.h"
 #include "exporter/status/status_json.h"
+#include "exporter/status/status_page.h"
 #include "lib/base/container.h"
 
 struct landing_job {
@@ -29,32 +30,36 @@ struct landing_job {
 static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
                                                   .detail = "out of memory (page)"};
 
-static void respond_landing(struct exporter_request *request, struct landing_job *job)
+void exporter_respond_page(struct exporter_request *request, const char *policy,
+                           const char *content_type, const void *bytes, size_t length)
 {
     const struct exporter_reply reply = {
         .status = 200,
-        .content_type = job->json ? "application/json" : "text/html; charset=utf-8",
-        .headers = {{"Content-Security-Policy", job->landing->policy},
+        .content_type = content_type,
+        .headers = {{"Content-Security-Policy", policy},
                     {"X-Content-Type-Options", "nosniff"},
                     {"Referrer-Policy", "no-referrer"},
                     {"Cache-Control", "no-store"}},
-        .bytes = job->bytes,
-        .length = job->length,
+        .bytes = bytes,
+        .length = length,
         .body = EXPORTER_BODY_GIVEN,
     };
-    job->bytes = NULL;
-    exporter_respond(request, &reply);
+    if (bytes != NULL)
+        exporter_respond(request, &reply);
+    else
+        exporter_respond_problem(request, &no_memory);
 }
 
 /* On the web loop. */
 static void answer_landing(struct base_mail *mail)
 {
     struct landing_job *job = BASE_CONTAINER_OF(mail, struct landing_job, mail);
-    if (job->request != NULL && job->bytes != NULL)
-        respond_landing(job->request, job);
-    else if (job->request != NULL)
-        exporter_respond_problem(job->request, &no_memory);
-    free(job->bytes);
+    if (job->request != NULL)
+        exporter_respond_page(job->request, job->landing->policy,
+                              job->json ? "application/json" : "text/html; charset=utf-8",
+                              job->bytes, job->length);
+    else
+        free(job->bytes);
     free(job);
 }
 

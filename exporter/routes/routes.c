@@ -11,6 +11,7 @@
 
 #include "exporter/routes/calls.h"
 #include "exporter/routes/lifecycle.h"
+#include "exporter/routes/runbooks.h"
 
 enum {
     RELOAD_BODY_MAX = 4096, /* nothing is expected; tools send an empty form at most */
@@ -29,6 +30,8 @@ static void fill_web(struct exporter_routes_setup *setup, struct exporter_lifecy
         {"POST", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, all, NULL},
         {"PUT", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, all, NULL},
         {"GET", "/", exporter_route_landing, &setup->landing, 0, all, NULL},
+        {"GET", "/runbooks", exporter_route_runbooks, &setup->landing, 0, all, NULL},
+        {"GET", "/runbooks/{name}", exporter_route_runbook, &setup->landing, 0, all, NULL},
     };
     _Static_assert(sizeof rows == sizeof setup->web_rows, "the table holds its rows");
     memcpy(setup->web_rows, rows, sizeof rows);
@@ -98,7 +101,7 @@ void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_l
     setup->landing.telemetry_path = options->web_telemetry_path;
     setup->landing.lifecycle = lifecycle;
     setup->landing.client_host = client_host;
-    exporter_status_page_policy(setup->landing.policy);
+    exporter_page_policy(setup->landing.policy);
     fill_web(setup, lifecycle, options->web_telemetry_path);
     fill_api(setup, client_host);
     count_calls(setup);

@@ -14,7 +14,7 @@
 struct exporter_lifecycle;
 struct exporter_client_host;
 
-enum { EXPORTER_WEB_ROUTES = 6 };
+enum { EXPORTER_WEB_ROUTES = 8 };
 
 struct exporter_routes_setup {
     struct exporter_routes web;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The status for people: made on the server, without scripts, images or fonts, under a policy that
- * would load none. The policy names the style by its digest, so that text which found a way to be
- * markup could not even bring its own style.
+ * The status for people: made on the server, without scripts, images or fonts (page.h).
  *
  * The first thing to be read is the verdict, in words; colour only repeats it. On a narrow screen
  * the rows of the table become cards, which is why its parts say their roles: a browser forgets
@@ -14,92 +12,15 @@
  */
 #include "exporter/status/status_page.h"
 
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exporter/status/html.h"
-#include "exporter/version.h"
-#include "lib/base/check.h"
+#include "exporter/status/page.h"
 #include "lib/base/rfc3339.h"
 #include "lib/base/units.h"
-
-/* Contrasts are at least 4.5 : 1 in both schemes; a test holds that. */
-static const char style[] =
-    ":root{color-scheme:light dark;--paper:#f7f7f5;--card:#fff;--ink:#1d2327;--soft:#5a6570;"
-    "--line:#dfe2e0;--ok:#1b6e3c;--ok-bg:#e6f3ea;--attention:#7d5200;--attention-bg:#fbf0d9;"
-    "--trouble:#a81f1f;--trouble-bg:#fbe7e5;--link:#1a5a96}\n"
-    "@media(prefers-color-scheme:dark){:root{--paper:#15181b;--card:#1d2226;--ink:#e6e8ea;"
-    "--soft:#a0abb5;--line:#31383e;--ok:#7fd19b;--ok-bg:#17301f;--attention:#f0c36a;"
-    "--attention-bg:#33280f;--trouble:#ff9c92;--trouble-bg:#3a1a18;--link:#8fc4f5}}\n"
-    "*{box-sizing:border-box}\n"
-    "body{margin:0;background:var(--paper);color:var(--ink);font:1rem/1.5 system-ui,sans-serif}\n"
-    "header,main,footer{max-width:62rem;margin:0 auto;padding:0 1.25rem}\n"
-    "header{display:flex;flex-wrap:wrap;gap:.25rem 1.5rem;align-items:baseline;"
-    "justify-content:space-between;padding-top:1.5rem}\n"
-    "header p{margin:0;font-weight:600}header p span{font-weight:400;color:var(--soft)}\n"
-    "nav ul{display:flex;flex-wrap:wrap;gap:0 .35rem;margin:0;padding:0;list-style:none}\n"
-    "a{color:var(--link);text-underline-offset:.2em}\n"
-    "nav a{display:inline-block;padding:.5rem .4rem}\n"
-    "a:focus-visible{outline:.15rem solid;outline-offset:.1rem}\n"
-    ".verdict{margin:1rem 0 1.5rem;padding:1.1rem 1.4rem 1.2rem;border-radius:.75rem;"
-    "background:var(--tint);border-left:.35rem solid var(--hue)}\n"
-    "h1{margin:0;font-size:1.55rem;line-height:1.3;color:var(--hue)}\n"
-    ".verdict ul{margin:.5rem 0 0;padding-left:1.1rem}.verdict p{margin:.4rem 0 0}\n"
-    ".ok{--hue:var(--ok);--tint:var(--ok-bg)}"
-    ".attention{--hue:var(--attention);--tint:var(--attention-bg)}"
-    ".trouble{--hue:var(--trouble);--tint:var(--trouble-bg)}\n"
-    ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:.75rem;"
-    "margin:0 0 2rem}\n"
-    ".figures div,.list,.none{background:var(--card);border:1px solid var(--line);"
-    "border-radius:.75rem}\n"
-    ".figures div{padding:.75rem 1rem;display:flex;flex-direction:column}\n"
-    ".figures dt{color:var(--soft);font-size:.9rem}"
-    ".figures dd{margin:0;font-size:1.5rem;font-variant-numeric:tabular-nums}"
-    ".figures dd+dd{font-size:.9rem;color:var(--soft)}\n"
-    "h2{font-size:1.1rem;margin:2rem 0 .6rem}\n"
-    ".none{margin:0;padding:.9rem 1rem;color:var(--soft)}\n"
-    ".list{width:100%;border-collapse:separate;border-spacing:0;margin:0;padding:0;"
-    "list-style:none}\n"
-    "th,td{padding:.6rem 1rem;text-align:right;font-variant-numeric:tabular-nums}\n"
-    "th:first-child,th:nth-child(2),td:nth-child(2){text-align:left}\n"
-    "thead th{font-weight:400;font-size:.9rem;color:var(--soft)}\n"
-    "tbody th{font-weight:600;overflow-wrap:anywhere}\n"
-    "tbody tr>*,.list li{border-top:1px solid var(--line)}.list li:first-child{border:0}\n"
-    ".badge{display:inline-block;padding:.05rem .6rem;border-radius:1rem;white-space:nowrap;"
-    "background:var(--tint);color:var(--hue);font-size:.9rem;font-weight:600}\n"
-    ".soft,small{color:var(--soft)}td small{display:block}\n"
-    ".list li{padding:.75rem 1rem;overflow-wrap:anywhere}.list li p{margin:.2rem 0 0}\n"
-    ".list li .soft{font-size:.9rem}\n"
-    "code{font:.9em ui-monospace,monospace;overflow-wrap:anywhere}\n"
-    "footer{margin-top:2.5rem;padding-bottom:2.5rem;color:var(--soft);font-size:.9rem}\n"
-    "@media(max-width:44rem){thead{position:absolute;width:1px;height:1px;overflow:hidden;"
-    "clip-path:inset(50%)}table,tbody,tr,tbody th,td{display:block}"
-    "tbody tr{padding:.75rem 1rem;border-top:1px solid var(--line)}"
-    "tbody tr:first-child{border:0}"
-    "tbody tr>*{padding:.1rem 0;border:0;text-align:left}"
-    "td{display:flex;justify-content:space-between;gap:1rem}"
-    "td::before{content:attr(data-label);color:var(--soft)}td span{text-align:right}}\n";
-
-void exporter_status_page_policy(char policy[EXPORTER_PAGE_POLICY_SIZE])
-{
-    unsigned char digest[32];
-    gnutls_datum_t text;
-    const gnutls_datum_t raw = {digest, sizeof digest};
-    const int code = gnutls_hash_fast(GNUTLS_DIG_SHA256, style, sizeof style - 1, digest);
-    BASE_CHECK(code == 0);
-    if (gnutls_base64_encode2(&raw, &text) != 0)
-        text = (gnutls_datum_t){NULL, 0}; /* no memory: the page goes without its style */
-    const int written = snprintf(policy, EXPORTER_PAGE_POLICY_SIZE,
-                                 "default-src 'none'; style-src 'sha256-%.*s'; base-uri 'none'; "
-                                 "form-action 'none'; frame-ancestors 'none'",
-                                 (int)text.size, text.data != NULL ? (const char *)text.data : "");
-    BASE_CHECK(written > 0 && written < EXPORTER_PAGE_POLICY_SIZE);
-    gnutls_free(text.data);
-}
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
@@ -126,13 +47,6 @@ static void write_foreign(FILE *out, const char *text)
     fputs("</bdi>", out);
 }
 
-static void write_link(FILE *out, const char *path, const char *name)
-{
-    fputs("<li><a href=\"", out);
-    exporter_html_text(out, path);
-    fprintf(out, "\">%s</a></li>\n", name);
-}
-
 /* ---- the head ------------------------------------------------------------------------------- */
 
 /* What a tab shows: with several tabs open, it shows which one to look at. */
@@ -144,17 +58,12 @@ static const char *title_of(const struct exporter_status *status)
 
 static void write_head(FILE *out, const struct exporter_status *status, const char *telemetry_path)
 {
-    fprintf(out,
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-            "<title>%s - handoff-exporter</title>\n<style>%s</style>\n</head>\n<body>\n"
-            "<header>\n<p>handoff-exporter <span>%s</span></p>\n<nav aria-label=\"Pages\"><ul>\n",
-            title_of(status), style, exporter_version());
-    write_link(out, telemetry_path, "Metrics");
-    write_link(out, "/-/healthy", "Health");
-    write_link(out, "/-/ready", "Readiness");
-    write_link(out, "/?format=json", "This page as JSON");
-    fputs("</ul></nav>\n</header>\n<main>\n", out);
+    const struct exporter_page_link links[] = {{telemetry_path, "Metrics"},
+                                               {"/-/healthy", "Health"},
+                                               {"/-/ready", "Readiness"},
+                                               {"/runbooks", "Runbooks"},
+                                               {"/?format=json", "This page as JSON"}};
+    exporter_page_begin(out, title_of(status), links, sizeof links / sizeof *links);
 }
 
 /* Commands that work as they stand, so an agent is named: the worst that has something parked. */
@@ -363,8 +272,8 @@ static void write_foot(FILE *out, const struct exporter_status *status)
         exporter_html_text(out, status->daemon.revision);
         fputs("</code>", out);
     }
-    fputs(".</p>\n<p>What to do: <code>handoffctl --help</code>, and the runbooks in "
-          "<code>docs/runbooks</code>.</p>\n</footer>\n</body>\n</html>\n",
+    fputs(".</p>\n<p>What to do: <code>handoffctl --help</code>, and the "
+          "<a href=\"/runbooks\">runbooks</a>.</p>\n</footer>\n</body>\n</html>\n",
           out);
 }
 
@@ -381,10 +290,5 @@ char *exporter_status_page(const struct exporter_status *status, const char *tel
     write_agents(out, status);
     write_failures(out, status);
     write_foot(out, status);
-    const bool whole = ferror(out) == 0;
-    if (fclose(out) != 0 || !whole) {
-        free(bytes);
-        return NULL;
-    }
-    return bytes;
+    return exporter_page_end(out, &bytes);
 }

@@ -7,11 +7,6 @@
 
 #include "exporter/status/status.h"
 
-enum { EXPORTER_PAGE_POLICY_SIZE = 256 };
-
-/* The Content-Security-Policy under which the page is complete: its own style and nothing else. */
-void exporter_status_page_policy(char policy[EXPORTER_PAGE_POLICY_SIZE]);
-
 /* free() it. NULL: out of memory. */
 char *exporter_status_page(const struct exporter_status *status, const char *telemetry_path,
                            size_t *length);

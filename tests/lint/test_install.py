@@ -114,6 +114,10 @@ class Installed(unittest.TestCase):
         for name in ("handoff-exporter", "handoffctl"):
             self.assertEqual(len(list(self.prefix.rglob(f"bin/{name}"))), 1)
 
+    def test_the_runbooks_are_there(self):
+        sources = sorted(path.name for path in source_tree.files() if path.parts[:2] == ("docs", "runbooks"))
+        self.assertEqual(sorted(path.name for path in self.prefix.rglob("runbooks/*.md")), sources)
+
     def test_units_are_there(self):
         units = [path.name for path in source_tree.files()
                  if path.parts[:2] == ("packaging", "systemd") and path.suffix in (".service", ".socket")]
