@@ -309,7 +309,8 @@ bool search_merge_plan(struct search_index *index, bool all, struct search_merge
     const struct search_view *view = index->view;
     const bool whole = search_index_is_whole(index);
     bool found = whole && plan_file(view, all, merge);
-    for (uint32_t most = 2 * SEARCH_SEAL_DOCUMENTS; whole && !found && most < LARGEST; most *= TIER_FAN)
+    for (uint32_t most = 2 * SEARCH_SEAL_DOCUMENTS; whole && !found && most < LARGEST;
+         most *= TIER_FAN)
         found = plan_tier(view, most, merge);
     found = found || (whole && plan_thinned(view, merge));
     if (found)
@@ -361,8 +362,8 @@ static bool plan_newest(struct search_index *index, struct search_merge *merge)
     uint64_t weight = 0;
     while (from > 0) {
         const struct search_segment *next = view->segments[from - 1];
-        if (next->mapped || next->merging || next->head.first <= lost_until || view->count - from == SEARCH_MERGE_MAX ||
-            weight_of(next) >= SEARCH_SEAL_DOCUMENTS ||
+        if (next->mapped || next->merging || next->head.first <= lost_until ||
+            view->count - from == SEARCH_MERGE_MAX || weight_of(next) >= SEARCH_SEAL_DOCUMENTS ||
             (weight > 0 && weight_of(next) > NEWEST_RATIO * weight))
             break;
         weight += weight_of(next);
