@@ -292,7 +292,7 @@ static void add_up(struct finding *on, const struct listed *term, uint32_t base,
     bool more = search_cursor_seek(cursor, base);
     while (more) {
         uint32_t i = cursor->at;
-        for (; i < cursor->filled && cursor->documents[i] < end; i++) {
+        for (; i < cursor->filled && cursor->documents[i] - base < end - base; i++) {
             const uint32_t document = cursor->documents[i], slot = document - base;
             on->sums[slot] +=
                 worth(on, term->weight, search_cursor_count(cursor, i), lengths[document]);

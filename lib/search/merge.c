@@ -132,16 +132,16 @@ static bool find_least_hash(const struct merging *on, uint64_t *hash)
 static size_t gather_list(struct merging *on, size_t input, size_t count)
 {
     const uint32_t *numbers = on->numbers[input];
-    const uint32_t documents = on->merge->inputs[input]->head.documents;
     struct search_cursor cursor;
     search_cursor_open(&cursor, on->merge->inputs[input], on->at[input]);
     for (; cursor.block < cursor.nblocks; cursor.block++) {
         search_cursor_fill(&cursor);
         for (uint32_t i = 0; i < cursor.filled; i++) {
             const uint32_t document = cursor.documents[i];
-            if (document < documents && numbers[document] != UINT32_MAX)
-                on->postings[count++] =
-                    (struct search_posting){numbers[document], search_cursor_count(&cursor, i)};
+            const uint32_t times = search_cursor_count(&cursor, i);
+            if (numbers[document] != UINT32_MAX && count < on->count)
+                on->postings[count++] = (struct search_posting){
+                    numbers[document], times < SEARCH_COUNT_MAX ? times : SEARCH_COUNT_MAX};
         }
         cursor.filled = 0;
     }
@@ -174,6 +174,20 @@ static void merge_term(struct merging *on, uint64_t hash)
         search_builder_term(&on->builder, hash, on->postings, count);
 }
 
+static bool is_damaged(const struct search_segment *segment)
+{
+    return atomic_load_explicit(&segment->soundness, memory_order_relaxed) == SEARCH_DAMAGED;
+}
+
+/* Found while they were read: what was made of them would look sound. */
+static bool is_any_damaged(const struct search_merge *merge)
+{
+    for (size_t i = 0; i < merge->count; i++)
+        if (is_damaged(merge->inputs[i]))
+            return true;
+    return false;
+}
+
 bool search_merge_build(const struct search_merge *merge, struct base_buffer *bytes)
 {
     struct merging on;
@@ -189,18 +203,17 @@ bool search_merge_build(const struct search_merge *merge, struct base_buffer *by
     on.builder.head.words = merge->index->words;
     while (!on.builder.lengths.failed && find_least_hash(&on, &hash))
         merge_term(&on, hash);
-    const bool whole = search_builder_end(&on.builder, bytes);
+    bool whole = search_builder_end(&on.builder, bytes);
     free_merging(&on);
+    if (is_any_damaged(merge)) {
+        base_buffer_free(bytes);
+        whole = false;
+    }
     return whole;
 }
 
 /* ---- which -------------------------------------------------------------------------------------
  */
-
-static bool is_damaged(const struct search_segment *segment)
-{
-    return atomic_load_explicit(&segment->soundness, memory_order_relaxed) == SEARCH_DAMAGED;
-}
 
 static uint32_t kept_documents(const struct search_segment *segment)
 {

@@ -9,6 +9,12 @@
 
 #include "lib/base/check.h"
 
+/* What a document's number needs at most, and a count less one. */
+enum { DOCUMENT_BITS_MAX = 24, COUNT_BITS_MAX = 7 };
+
+_Static_assert(SEARCH_DOCUMENTS_MAX == 1 << DOCUMENT_BITS_MAX, "any gap fits");
+_Static_assert(SEARCH_COUNT_MAX < 1 << COUNT_BITS_MAX, "any count fits");
+
 /* ---- numbers in few bits --------------------------------------------------------------------- */
 
 static int bits_needed(uint32_t number)
@@ -129,37 +135,60 @@ void search_postings_append(struct base_buffer *buffer, const struct search_post
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
+/* The bytes of a file were sound when it was checked, but may have changed since: then the list has
+   nothing more. */
+static void end_broken(struct search_cursor *cursor)
+{
+    search_segment_distrust(cursor->segment);
+    cursor->count = cursor->nblocks = cursor->at = cursor->filled = 0;
+    cursor->blocks = NULL;
+}
+
 static void open_single(struct search_cursor *cursor, uint32_t single)
 {
     const uint32_t document = single & (SEARCH_DOCUMENTS_MAX - 1);
+    const uint32_t times = single >> SEARCH_SINGLE_SHIFT & SEARCH_COUNT_MAX;
+    if (document >= cursor->segment->head.documents || times == 0) {
+        end_broken(cursor);
+        return;
+    }
     cursor->count = cursor->nblocks = cursor->filled = 1;
     cursor->documents[0] = document;
     cursor->count_bits = 0;
-    cursor->least_count = single >> SEARCH_SINGLE_SHIFT & SEARCH_COUNT_MAX;
+    cursor->least_count = times;
     cursor->only = (struct search_block){.last = document,
-                                         .max_count = (uint8_t)cursor->least_count,
-                                         .min_length = document < cursor->segment->head.documents
-                                                           ? cursor->segment->lengths[document]
-                                                           : UINT8_MAX};
+                                         .max_count = (uint8_t)times,
+                                         .min_length = cursor->segment->lengths[document]};
 }
 
-static void open_list(struct search_cursor *cursor, const uint8_t *bytes)
+static void open_list(struct search_cursor *cursor, uint32_t at)
 {
+    const struct search_head *head = &cursor->segment->head;
+    const uint8_t *bytes = cursor->segment->postings + at;
     struct search_list list;
+    if (at % 4 != 0 || at > head->postings_size || head->postings_size - at < sizeof list) {
+        end_broken(cursor);
+        return;
+    }
     memcpy(&list, bytes, sizeof list);
-    cursor->count = list.count;
-    cursor->nblocks = list.count / SEARCH_BLOCK + (list.count % SEARCH_BLOCK > 0);
+    const size_t nblocks = list.count / SEARCH_BLOCK + (list.count % SEARCH_BLOCK > 0);
+    const size_t table = nblocks > 1 ? nblocks * sizeof *cursor->blocks : 0;
+    if (list.count == 0 || list.count > head->documents ||
+        table > head->postings_size - at - sizeof list) {
+        end_broken(cursor);
+        return;
+    }
     bytes += sizeof list;
+    cursor->count = list.count;
+    cursor->nblocks = (uint32_t)nblocks;
     cursor->only = (struct search_block){.last = UINT32_MAX,
                                          .max_count = list.max_count,
                                          .min_length = list.min_length,
                                          .document_bits = list.document_bits,
                                          .count_bits = list.count_bits};
-    if (cursor->nblocks > 1) {
+    if (nblocks > 1)
         cursor->blocks = (const struct search_block *)(const void *)bytes;
-        bytes += cursor->nblocks * sizeof *cursor->blocks;
-    }
-    cursor->numbers = bytes;
+    cursor->numbers = bytes + table;
 }
 
 void search_cursor_open(struct search_cursor *cursor, const struct search_segment *segment,
@@ -174,7 +203,7 @@ void search_cursor_open(struct search_cursor *cursor, const struct search_segmen
     if (list & SEARCH_SINGLE)
         open_single(cursor, list);
     else
-        open_list(cursor, segment->postings + list);
+        open_list(cursor, list);
 }
 
 static uint32_t documents_in_block(const struct search_cursor *cursor)
@@ -224,21 +253,49 @@ static void unpack_all_gaps(const uint8_t *from, uint32_t *to, uint32_t count, i
     }
 }
 
+static bool is_in_postings(const struct search_cursor *cursor, const struct search_block *block,
+                           uint32_t count)
+{
+    const struct search_segment *segment = cursor->segment;
+    const size_t room = (size_t)(segment->postings + segment->head.postings_size - cursor->numbers);
+    return block->document_bits <= DOCUMENT_BITS_MAX && block->count_bits <= COUNT_BITS_MAX &&
+           block->at <= room &&
+           packed_size(count, block->document_bits) + packed_size(count, block->count_bits) <=
+               room - block->at;
+}
+
+/* From gaps to documents; returns the first one that is beyond. */
+static uint64_t add_gaps(uint32_t *documents, uint32_t count, uint64_t next)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        next += documents[i];
+        documents[i] = (uint32_t)next++;
+    }
+    return next;
+}
+
 void search_cursor_fill(struct search_cursor *cursor)
 {
     if (cursor->filled > 0)
         return;
-    const struct search_block *block = search_cursor_block(cursor);
+    const struct search_block block = *search_cursor_block(cursor);
     const uint32_t count = documents_in_block(cursor);
-    const uint8_t *gaps = cursor->numbers + block->at;
-    uint32_t next = cursor->block > 0 ? cursor->blocks[cursor->block - 1].last + 1 : 0;
-    unpack_all_gaps(gaps, cursor->documents, count, block->document_bits);
-    for (uint32_t i = 0; i < count; i++) {
-        next += cursor->documents[i];
-        cursor->documents[i] = next++;
+    if (!is_in_postings(cursor, &block, count)) {
+        end_broken(cursor);
+        return;
     }
-    cursor->counts = gaps + packed_size(count, block->document_bits);
-    cursor->count_bits = block->count_bits;
+    const uint8_t *gaps = cursor->numbers + block.at;
+    const uint64_t first =
+        cursor->block > 0 ? (uint64_t)cursor->blocks[cursor->block - 1].last + 1 : 0;
+    unpack_all_gaps(gaps, cursor->documents, count, block.document_bits);
+    const uint64_t end = add_gaps(cursor->documents, count, first);
+    if (end > cursor->segment->head.documents ||
+        (cursor->blocks && end != (uint64_t)block.last + 1)) {
+        end_broken(cursor);
+        return;
+    }
+    cursor->counts = gaps + packed_size(count, block.document_bits);
+    cursor->count_bits = block.count_bits;
     cursor->at = 0;
     cursor->filled = count;
 }
@@ -286,7 +343,7 @@ bool search_cursor_seek(struct search_cursor *cursor, uint32_t document)
     if (cursor->block >= cursor->nblocks)
         return false;
     search_cursor_fill(cursor);
-    return true;
+    return cursor->filled > 0;
 }
 
 uint32_t search_cursor_rank(struct search_cursor *cursor, uint32_t document)

@@ -59,7 +59,8 @@ static inline uint32_t search_unpack(const uint8_t *from, size_t place, int bits
     return (uint32_t)(word >> (place * (size_t)bits & 7) & ((UINT64_C(1) << bits) - 1));
 }
 
-/* At its first block, not decoded. */
+/* At its first block, not decoded. A list that cannot be as it was written ends where that is
+   noticed, whatever its bytes, and its segment is damaged. */
 void search_cursor_open(struct search_cursor *cursor, const struct search_segment *segment,
                         size_t term);
 

@@ -233,7 +233,8 @@ bool search_merge_plan(struct search_index *index, bool all, struct search_merge
 /* Instead: a segment that is read anew with search_segment_build, from documents that are looked
    for after this, and of times that no other segment covers. */
 void search_merge_begin(struct search_index *index, struct search_merge *merge);
-/* Writes the bytes of a segment without what was removed into an empty buffer. */
+/* Writes the bytes of a segment without what was removed into an empty buffer. False: no memory, or
+   a file turned out to be damaged. */
 bool search_merge_build(const struct search_merge *merge, struct base_buffer *bytes);
 /* The segment takes their place, and belongs to the index. What was removed since the plan is
    removed from it. False: no memory, and the segment is still the caller's. */

@@ -249,11 +249,19 @@ bool search_segment_is_usable(struct search_segment *segment, int64_t deadline_n
     int soundness = atomic_load_explicit(&segment->soundness, memory_order_acquire);
     BASE_CHECK_MAGIC(segment, SEARCH_SEGMENT_MAGIC);
     if (soundness == SEARCH_UNCHECKED) {
+        int before = SEARCH_UNCHECKED; /* it may be known as damaged meanwhile */
         soundness = (int)read_through(segment, deadline_ns);
-        if (soundness != SEARCH_UNCHECKED)
-            atomic_store_explicit(&segment->soundness, soundness, memory_order_release);
+        if (soundness != SEARCH_UNCHECKED &&
+            !atomic_compare_exchange_strong(&segment->soundness, &before, soundness))
+            soundness = before;
     }
     return soundness == SEARCH_SOUND;
+}
+
+void search_segment_distrust(const struct search_segment *segment)
+{
+    BASE_CHECK(segment->mapped); /* else it is a bug of ours */
+    atomic_store((_Atomic(int) *)(uintptr_t)&segment->soundness, SEARCH_DAMAGED);
 }
 
 bool search_segment_check(struct search_segment *segment)
@@ -290,7 +298,7 @@ struct base_span search_segment_sketch(const struct search_segment *segment, uin
 {
     const uint32_t begin = document > 0 ? segment->sketch_ends[document - 1] : 0;
     const uint32_t end = segment->sketch_ends[document];
-    if (begin > end || end > segment->head.sketches_size)
+    if (begin > end || end > segment->head.sketches_size || end - begin > SEARCH_SKETCH_MAX)
         return base_span("", 0);
     return base_span((const char *)segment->sketches + begin, end - begin);
 }
@@ -369,7 +377,8 @@ int64_t search_segment_term(const struct search_segment *segment, uint64_t hash)
 {
     const struct search_head *head = &segment->head;
     const size_t bucket = head->bucket_bits > 0 ? (size_t)(hash >> (64 - head->bucket_bits)) : 0;
-    for (uint32_t i = segment->buckets[bucket]; i < segment->buckets[bucket + 1]; i++)
+    const uint32_t end = segment->buckets[bucket + 1];
+    for (uint32_t i = segment->buckets[bucket]; i < end && i < head->terms; i++)
         if (segment->hashes[i] >= hash)
             return segment->hashes[i] == hash ? (int64_t)i : -1;
     return -1;

@@ -106,6 +106,9 @@ struct base_span search_segment_sketch(const struct search_segment *segment, uin
 /* The number of a term; -1: no document has it. */
 int64_t search_segment_term(const struct search_segment *segment, uint64_t hash);
 
+/* It is damaged after all: something in it cannot be. Any thread. */
+void search_segment_distrust(const struct search_segment *segment);
+
 /* Before its first use. `deadline_ns` as in a query; false: it is damaged, or it is too late. */
 bool search_segment_is_usable(struct search_segment *segment, int64_t deadline_ns);
 

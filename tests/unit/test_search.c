@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #include "lib/base/memory.h"
-#include "lib/search/search.h"
+#include "lib/search/segment.h"
 
 enum { WORDS = 7, VOCABULARY = 300, DOCUMENTS = 12000, DOCUMENT_TERMS = 24, SCOPES = 4 };
 
@@ -560,6 +560,63 @@ static void test_removed_ones_are_kept_as_bits(void **state)
     tear_down_model(&model);
 }
 
+static void search_and_merge(struct model *model, struct search_segment *segment)
+{
+    struct search_result results[20];
+    struct search_range all = {0, INT64_MAX};
+    struct search_wanted terms[20] = {{0}};
+    struct search_query query = {
+        .ranges = &all, .range_count = 1, .terms = terms, .term_count = 20, .k1 = 1.2F};
+    struct search_index *index = search_index_open(WORDS);
+    struct search_merge merge = {.index = index, .inputs = {segment}, .count = 1};
+    struct base_buffer bytes = {0};
+    for (size_t i = 0; i < query.term_count; i++)
+        terms[i] = (struct search_wanted){.hash = draw_hash(model), .weight = 1};
+    assert_true(search_index_attach(index, segment));
+    struct search_view *view = search_view_open(index);
+    search_view_count(view, &query);
+    search_view_find(view, &query, results, 20);
+    search_view_close(&view);
+    search_merge_build(&merge, &bytes);
+    base_buffer_free(&bytes);
+    search_index_close(&index);
+}
+
+/* By a disk that fails, or by whoever writes there. What is found is wrong, and nothing worse; what
+   cannot be is noticed. */
+static void test_bytes_that_change_after_the_check(void **state)
+{
+    (void)state;
+    enum { CHANGES = 3000, RUN = 8 };
+    struct model model;
+    char path[128];
+    unsigned noticed = 0;
+    set_up_model(&model, 77);
+    const size_t size = make_file(&model, path, sizeof path);
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < CHANGES; i++) {
+        unsigned char was[RUN], is[RUN];
+        const off_t at = (off_t)draw(&model, size - RUN);
+        struct search_segment_facts facts;
+        struct search_segment *segment = search_segment_open(path, WORDS, 0);
+        assert_true(search_segment_check(segment));
+        search_segment_hold(segment);
+        assert_int_equal(pread(file, was, RUN, at), RUN);
+        for (size_t byte = 0; byte < RUN; byte++)
+            is[byte] = (unsigned char)draw(&model, 256);
+        assert_int_equal(pwrite(file, is, RUN, at), RUN);
+        search_and_merge(&model, segment);
+        search_segment_read_facts(segment, &facts);
+        noticed += facts.damaged;
+        search_segment_close(&segment);
+        assert_int_equal(pwrite(file, was, RUN, at), RUN);
+    }
+    assert_true(noticed > 0);
+    close(file);
+    unlink(path);
+    tear_down_model(&model);
+}
+
 /* Whoever removes does not look into the file, which may be worse than damaged: gone. */
 static void test_removing_needs_no_file(void **state)
 {
@@ -805,6 +862,7 @@ int main(void)
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_a_damaged_segment_is_not_searched_and_is_replaced),
         cmocka_unit_test(test_removed_ones_are_kept_as_bits),
+        cmocka_unit_test(test_bytes_that_change_after_the_check),
         cmocka_unit_test(test_removing_needs_no_file),
         cmocka_unit_test(test_searches_and_merges_beside_the_writer),
         cmocka_unit_test(test_what_was_lost_is_not_merged_over),
