@@ -12,6 +12,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/memory.h"
+#include "lib/search/guard.h"
 
 _Static_assert(sizeof(struct search_head) == 88, "the head has no holes");
 
@@ -137,7 +138,9 @@ static struct search_segment *map_segment(int file, uint32_t words)
     segment->bytes = bytes;
     segment->mapped = true;
     set_parts(segment);
-    if (!read_keys(segment, file)) {
+    errno = ENOMEM;
+    if (!search_guard_add(bytes, head.size, &segment->soundness, SEARCH_DAMAGED) ||
+        !read_keys(segment, file)) {
         const int why = errno;
         search_segment_close(&segment);
         errno = why;
@@ -171,10 +174,12 @@ void search_segment_close(struct search_segment **segment)
     *segment = NULL;
     if (atomic_fetch_sub_explicit(&closing->references, 1, memory_order_acq_rel) > 1)
         return;
-    if (closing->mapped)
+    if (closing->mapped) {
+        search_guard_remove(closing->bytes);
         munmap((void *)(uintptr_t)closing->bytes, closing->head.size);
-    else
+    } else {
         base_free((void *)(uintptr_t)closing->bytes);
+    }
     if (closing->file >= 0)
         close(closing->file);
     base_free(closing->own_keys);

@@ -21,7 +21,8 @@
  *
  * The head and the keys of a file are read into memory when it is opened, so removing touches no
  * file. The rest is mapped, and checked as a whole by whoever uses it first. It is read for that:
- * an error of the disk is found by the read, as a value.
+ * an error of the disk is found by the read, as a value. What cannot be read later is found by the
+ * guard (guard.h), and what cannot be as it was written by whoever reads it.
  *
  * Threads: the bits of removed documents are set by the thread that writes, and by the one that
  * merges in a segment that takes others' place; they are read by all.

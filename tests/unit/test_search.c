@@ -617,6 +617,28 @@ static void test_bytes_that_change_after_the_check(void **state)
     tear_down_model(&model);
 }
 
+/* Or by whoever truncates it: what is missing cannot be read at all. */
+static void test_a_file_that_is_truncated_after_the_check(void **state)
+{
+    (void)state;
+    struct model model;
+    struct search_segment_facts facts;
+    char path[128];
+    set_up_model(&model, 78);
+    make_file(&model, path, sizeof path);
+    struct search_segment *segment = search_segment_open(path, WORDS, 0);
+    assert_true(search_segment_check(segment));
+    search_segment_hold(segment);
+    assert_int_equal(truncate(path, 0), 0);
+    search_and_merge(&model, segment);
+    search_segment_read_facts(segment, &facts);
+    assert_true(facts.damaged);
+    assert_false(search_segment_check(segment));
+    search_segment_close(&segment);
+    unlink(path);
+    tear_down_model(&model);
+}
+
 /* Whoever removes does not look into the file, which may be worse than damaged: gone. */
 static void test_removing_needs_no_file(void **state)
 {
@@ -863,6 +885,7 @@ int main(void)
         cmocka_unit_test(test_a_damaged_segment_is_not_searched_and_is_replaced),
         cmocka_unit_test(test_removed_ones_are_kept_as_bits),
         cmocka_unit_test(test_bytes_that_change_after_the_check),
+        cmocka_unit_test(test_a_file_that_is_truncated_after_the_check),
         cmocka_unit_test(test_removing_needs_no_file),
         cmocka_unit_test(test_searches_and_merges_beside_the_writer),
         cmocka_unit_test(test_what_was_lost_is_not_merged_over),
