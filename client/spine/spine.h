@@ -169,8 +169,8 @@ struct handoff_spine_resolve {
     size_t found_count;
     struct base_span *missing; /* ids that are not there, in the order they were asked for */
     size_t missing_count;
-    bool incomplete; /* not all were looked at for the recent ones: it was cut, or there is no whole
-                        index yet */
+    bool incomplete; /* not all were looked at for the recent ones: it was cut, they kept changing,
+                        or there is no whole index yet */
 };
 
 enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,

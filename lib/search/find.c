@@ -109,6 +109,8 @@ struct listed {
 
 struct finding {
     const struct search_query *query;
+    const struct search_view *view;
+    bool behind;                /* one that might have been among the best was removed since */
     struct search_result *heap; /* the worst first */
     size_t count, most;
     double share; /* of a relevance of 1 */
@@ -223,8 +225,10 @@ static void set_needed(struct finding *on)
 static void take_document(struct finding *on, const struct search_segment *segment,
                           uint32_t document, uint32_t sum)
 {
-    if (search_segment_is_removed(segment, document))
+    if (search_segment_is_removed(segment, document)) {
+        on->behind = on->behind || search_view_is_behind(on->view, segment->keys[document]);
         return;
+    }
     struct search_result result = {.key = segment->keys[document],
                                    .sketch = search_segment_sketch(segment, document)};
     result.relevance = (float)((double)sum / on->share);
@@ -459,7 +463,9 @@ size_t search_view_find(struct search_view *view, struct search_query *query,
 {
     struct finding on;
     BASE_CHECK_MAGIC(view, SEARCH_VIEW_MAGIC);
-    query->cut = false;
+    query->cut = query->behind = false;
+    on.view = view;
+    on.behind = false;
     on.heap = results;
     on.count = 0;
     on.most = most;
@@ -476,6 +482,7 @@ size_t search_view_find(struct search_view *view, struct search_query *query,
             !find_in_segment(&on, segment))
             query->cut = true;
     }
+    query->behind = on.behind;
     sort_heap(&on);
     return on.count;
 }

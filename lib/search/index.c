@@ -10,13 +10,14 @@
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-struct search_view *search_view_make(size_t count)
+struct search_view *search_view_make(struct search_index *index, size_t count)
 {
     struct search_view *view =
         base_calloc(1, sizeof *view + count * sizeof(struct search_segment *));
     if (!view)
         return NULL;
     view->magic = SEARCH_VIEW_MAGIC;
+    view->index = index;
     atomic_init(&view->references, 1);
     return view;
 }
@@ -72,10 +73,11 @@ static struct search_view *make_changed(const struct search_view *old,
                                         struct search_segment *const *inputs, size_t count,
                                         struct search_segment *segment)
 {
-    struct search_view *view = search_view_make(old->count + 1);
+    struct search_view *view = search_view_make(old->index, old->count + 1);
     size_t at = 0;
     if (!view)
         return NULL;
+    view->number = old->number + 1;
     for (; at < old->count && comes_before(old->segments[at], segment); at++)
         if (!is_listed_in(old->segments[at], inputs, count))
             search_view_append(view, old->segments[at]);
@@ -143,7 +145,7 @@ struct search_index *search_index_open(uint32_t words)
     struct search_index *index = base_calloc(1, sizeof *index);
     if (!index)
         return NULL;
-    index->view = search_view_make(0);
+    index->view = search_view_make(index, 0);
     if (!index->view) {
         base_free(index);
         return NULL;
@@ -266,20 +268,6 @@ static bool add_newest(struct search_index *index, const struct search_document 
     return false;
 }
 
-bool search_index_add(struct search_index *index, const struct search_document *documents,
-                      size_t count)
-{
-    BASE_CHECK_MAGIC(index, SEARCH_INDEX_MAGIC);
-    if (count == 0)
-        return true;
-    const bool added = add_newest(index, documents, count);
-    if (added)
-        search_merge_newest(index); /* without memory for it, there is one more for now */
-    else
-        search_index_lose(index, span_of(documents, count).last);
-    return added;
-}
-
 /* ---- removing -------------------------------------------------------------------------------- */
 
 static void remove_key(const struct search_view *view, int64_t key)
@@ -293,12 +281,78 @@ static void remove_key(const struct search_view *view, int64_t key)
     }
 }
 
+static void note_removal(struct search_index *index, int64_t key)
+{
+    struct search_removals *removed = &index->removed;
+    const size_t slot = removed->count++ % SEARCH_REMOVALS_KEPT;
+    removed->ring[slot].key = key;
+    removed->ring[slot].number = index->view->number;
+}
+
+/* Noted first: who sees a document as removed sees the note. */
+static void note_removals(struct search_index *index, const int64_t *keys, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        note_removal(index, keys[i]);
+    atomic_store(&index->removed_at, index->view->number);
+}
+
+static bool is_removed_since(const struct search_removals *removed, int64_t key, uint64_t number)
+{
+    const uint64_t kept =
+        removed->count < SEARCH_REMOVALS_KEPT ? removed->count : SEARCH_REMOVALS_KEPT;
+    for (uint64_t i = 1; i <= kept; i++) {
+        const size_t slot = (removed->count - i) % SEARCH_REMOVALS_KEPT;
+        if (removed->ring[slot].number <= number)
+            return false;
+        if (removed->ring[slot].key == key)
+            return true;
+    }
+    return kept == SEARCH_REMOVALS_KEPT; /* older ones are forgotten */
+}
+
+bool search_view_is_behind(const struct search_view *view, int64_t key)
+{
+    struct search_index *index = view->index;
+    atomic_thread_fence(memory_order_acquire); /* after its bit was read */
+    if (atomic_load(&index->removed_at) <= view->number)
+        return false;
+    pthread_mutex_lock(&index->change_lock);
+    const bool behind = is_removed_since(&index->removed, key, view->number);
+    pthread_mutex_unlock(&index->change_lock);
+    return behind;
+}
+
 void search_index_remove(struct search_index *index, const int64_t *keys, size_t count)
 {
+    if (count == 0)
+        return;
     pthread_mutex_lock(&index->change_lock);
+    note_removals(index, keys, count);
     for (size_t i = 0; i < count; i++)
         remove_key(index->view, keys[i]);
     if (index->logging)
         base_buffer_append(&index->removals, keys, count * sizeof *keys);
     pthread_mutex_unlock(&index->change_lock);
+}
+
+/* ---- changing -------------------------------------------------------------------------------- */
+
+bool search_index_change(struct search_index *index, const struct search_document *documents,
+                         size_t count, const int64_t *removed, size_t removed_count)
+{
+    BASE_CHECK_MAGIC(index, SEARCH_INDEX_MAGIC);
+    const bool added = count == 0 || add_newest(index, documents, count);
+    if (!added)
+        search_index_lose(index, span_of(documents, count).last);
+    search_index_remove(index, removed, removed_count);
+    if (added && count > 0)
+        search_merge_newest(index); /* without memory for it, there is one more for now */
+    return added;
+}
+
+bool search_index_add(struct search_index *index, const struct search_document *documents,
+                      size_t count)
+{
+    return search_index_change(index, documents, count, NULL, 0);
 }

@@ -13,13 +13,28 @@
 
 #include "lib/search/segment.h"
 
-enum { SEARCH_INDEX_MAGIC = 0x73696478u, SEARCH_VIEW_MAGIC = 0x73766965u };
+enum {
+    SEARCH_INDEX_MAGIC = 0x73696478u,
+    SEARCH_VIEW_MAGIC = 0x73766965u,
+    SEARCH_REMOVALS_KEPT = 1024,
+};
 
 struct search_view {
     unsigned magic;
     atomic_uint references;
+    struct search_index *index;
+    uint64_t number; /* each list's is greater than that of the one before */
     size_t count;
     struct search_segment *segments[]; /* by the times they cover */
+};
+
+/* What was removed last, each with the number of the list of that time. */
+struct search_removals {
+    struct {
+        int64_t key;
+        uint64_t number;
+    } ring[SEARCH_REMOVALS_KEPT];
+    uint64_t count;
 };
 
 struct search_index {
@@ -30,14 +45,20 @@ struct search_index {
     struct search_view *view;    /* view_lock; it changes with both */
     /* The greatest time of what may be missing; 0: nothing is. Changes with change_lock. */
     _Atomic(int64_t) lost_until;
+    /* The number of the last of `removed`. Likewise. */
+    _Atomic(uint64_t) removed_at;
 
     /* change_lock: */
     bool logging;                /* a merge is on its way, */
     struct base_buffer removals; /* and these keys were removed since */
+    struct search_removals removed;
 };
 
 /* With room for `count` segments, empty. NULL: no memory. */
-struct search_view *search_view_make(size_t count);
+struct search_view *search_view_make(struct search_index *index, size_t count);
+/* Of a document that is removed: whether it may have been removed after another list took the place
+   of this one. Then the view may lack what was added in its place. */
+bool search_view_is_behind(const struct search_view *view, int64_t key);
 /* Holds the segment. */
 void search_view_append(struct search_view *view, struct search_segment *segment);
 

@@ -98,6 +98,9 @@ bool search_index_add(struct search_index *index, const struct search_document *
                       size_t count);
 /* Keys that are not there are ignored. */
 void search_index_remove(struct search_index *index, const int64_t *keys, size_t count);
+/* Adds, then removes, and does what takes longer after both. False: nothing was added. */
+bool search_index_change(struct search_index *index, const struct search_document *documents,
+                         size_t count, const int64_t *removed, size_t removed_count);
 
 /* Documents up to this time may be missing, and are to be read anew. Until they were, no merge
    covers their times: a span that a segment covers is not read again. */
@@ -140,6 +143,10 @@ struct search_query {
     int64_t documents;
     double average_length;
     bool cut; /* the deadline came first, or a segment is damaged: this is what was found so far */
+
+    /* Result of search_view_find: what was removed since the view was opened might have been among
+       the best, and what was added in its place is not in the view. Another view has it. */
+    bool behind;
 };
 
 struct search_result {

@@ -329,7 +329,7 @@ bool search_segment_has_removed(const struct search_segment *segment, int64_t ke
 static void remove_document(struct search_segment *segment, uint32_t document)
 {
     const uint64_t bit = UINT64_C(1) << (document % 64);
-    if (!(atomic_fetch_or_explicit(&segment->removed[document / 64], bit, memory_order_relaxed) &
+    if (!(atomic_fetch_or_explicit(&segment->removed[document / 64], bit, memory_order_release) &
           bit))
         atomic_fetch_add_explicit(&segment->removed_count, 1, memory_order_relaxed);
 }

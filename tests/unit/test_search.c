@@ -399,6 +399,49 @@ static void test_a_view_does_not_change(void **state)
 }
 
 /* Few, but as large as many are: worth a file, and not merged again and again in memory. */
+static bool is_behind(struct search_view *view)
+{
+    struct search_range all = {0, INT64_MAX};
+    struct search_wanted wanted = {.hash = 42, .weight = 1};
+    struct search_query query = {
+        .ranges = &all, .range_count = 1, .terms = &wanted, .term_count = 1, .k1 = 1.2F};
+    struct search_result results[4];
+    search_view_count(view, &query);
+    search_view_find(view, &query, results, 4);
+    return query.behind;
+}
+
+static void replace_marked(struct search_index *index, int64_t old, int64_t new)
+{
+    const struct search_term term = {42, 1};
+    const struct search_document document = {
+        .key = new, .length = 1, .terms = &term, .term_count = 1};
+    assert_true(search_index_change(index, &document, 1, &old, 1));
+}
+
+/* What is replaced leaves all views at once, and its replacement is in the next one. */
+static void test_a_view_knows_that_it_is_behind(void **state)
+{
+    (void)state;
+    struct search_index *index = search_index_open(WORDS);
+    replace_marked(index, 0, 1);
+    struct search_view *view = search_view_open(index);
+    assert_false(is_behind(view));
+    replace_marked(index, 1, 2);
+    assert_true(is_behind(view));
+    search_view_close(&view);
+    view = search_view_open(index);
+    assert_false(is_behind(view));
+    for (int64_t i = 3; i < 3000; i++) /* more than are noted */
+        replace_marked(index, i - 1, i);
+    assert_true(is_behind(view));
+    search_view_close(&view);
+    view = search_view_open(index);
+    assert_false(is_behind(view));
+    search_view_close(&view);
+    search_index_close(&index);
+}
+
 static void test_long_documents_count_as_several(void **state)
 {
     (void)state;
@@ -880,6 +923,7 @@ int main(void)
         cmocka_unit_test(test_as_a_scan_of_all_documents),
         cmocka_unit_test(test_of_equal_ones_the_newer),
         cmocka_unit_test(test_a_view_does_not_change),
+        cmocka_unit_test(test_a_view_knows_that_it_is_behind),
         cmocka_unit_test(test_long_documents_count_as_several),
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_a_damaged_segment_is_not_searched_and_is_replaced),

@@ -49,9 +49,9 @@ static void apply_changes(void *context)
     BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
     if (count + removed == 0)
         return;
-    search_index_add(index->search, documents, count); /* it knows what it lost */
+    search_index_change(index->search, documents, count, /* it knows what it lost */
+                        (const int64_t *)(const void *)index->removed.data, removed);
     note_known(index, documents, count);
-    search_index_remove(index->search, (const int64_t *)(const void *)index->removed.data, removed);
     atomic_fetch_add(&index->unrecorded, (unsigned)removed);
     index->unmerged += count + removed + index->put.terms.size / TERM_BYTES_OF_ONE;
     if (index->unmerged >= WAKE_EVERY || !search_index_is_whole(index->search)) {

@@ -353,6 +353,7 @@ bool handoff_match_best(struct handoff_match *match, size_t most, struct base_ar
     set_boosts(&match->query, &query, agents);
     take_results(match, &found, search_view_find(match->view, &query, found.results, found.room));
     match->cut |= query.cut;
+    match->behind = query.behind;
     if (match->average_length > 0)
         add_order(match, found.candidates, match->average_length);
     rank_places(match, &query, most);

@@ -96,8 +96,9 @@ struct handoff_match {
     /* results of handoff_match_best, the best first */
     struct handoff_match_place *places; /* in the arena */
     size_t count;
-    bool cut;   /* the deadline came first: this is what was found */
-    float best; /* the highest relevance */
+    bool cut;    /* the deadline came first: this is what was found */
+    bool behind; /* the view may lack what was put in the place of one of the best */
+    float best;  /* the highest relevance */
 };
 
 /* Reads the words of a query and weighs them in the ranges. The texts, the view and the ranges are

@@ -9,7 +9,8 @@
  * chosen before all else.
  *
  * The index is viewed before the snapshot is taken, so it may lack what was put in between, and
- * have what was removed. Rows tell the latter; then all of it is done once more.
+ * have what was removed. Where that is one of the best, the rows or the index tell; then all of it
+ * is done once more, and after the last attempt the answer says that it may not be complete.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ struct resolving {
     bool has_words; /* of the query: relevance is known */
     struct choice *choices;
     size_t count, room;
-    size_t gone; /* chosen by the index, but without a row */
+    size_t gone; /* chosen by the index, but without a row; what took its place may be missing */
 };
 
 static enum handoff_code choose_place(struct resolving *on, int64_t seq, unsigned origin,
@@ -277,6 +278,7 @@ static enum handoff_code find_recent(struct resolving *on)
     if (on->has_words && !handoff_match_best(on->match, wanted, on->arena))
         return handoff_error_no_memory(on->error);
     note_what_was_searched(on);
+    on->gone += on->has_words && on->match->behind;
     enum handoff_code code = newest_of_task(on, wanted, &of_task, &task_count);
     if (code == HANDOFF_OK)
         code = choose_matching(on, of_task, task_count, true, end);
@@ -491,6 +493,7 @@ static enum handoff_code run_until_nothing_is_gone(struct resolving *on)
         if (on->gone == 0)
             break;
     }
+    on->resolve->incomplete |= on->gone > 0;
     return code;
 }
 
