@@ -391,6 +391,37 @@ static void test_what_was_rolled_back_is_not_found(void **state)
     assert_found("bucket", 1);
 }
 
+/* More than the opening reads. */
+static void put_rows(int count)
+{
+    struct handoff_db db = {0};
+    struct handoff_error error;
+    char path[512], rows[512];
+    snprintf(path, sizeof path, "%s/handoff.db", directory);
+    snprintf(rows, sizeof rows,
+             "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number LIMIT %d)"
+             " INSERT INTO memories (seq, id, importance, pinned, created_at, updated_at, tags,"
+             " content) SELECT n, 'm' || n, 1, 0, 1, 1, '', 'bucket' FROM number;"
+             " UPDATE memory_clock SET last = %d",
+             count, count);
+    assert_int_equal(handoff_db_open(&db, path, HANDOFF_DB_WRITE, NULL, &error), HANDOFF_OK);
+    assert_int_equal(handoff_db_exec(&db, rows, &error), HANDOFF_OK);
+    handoff_db_close(&db);
+}
+
+static void test_it_is_complete_when_all_is_found(void **state)
+{
+    enum { ROWS = 20000 };
+    size_t rows;
+    (void)state;
+    temp_spine_end_at(&temp);
+    put_rows(ROWS);
+    open_again();
+    while (!handoff_memory_index_is_complete(the_index()))
+        usleep(100);
+    assert_int_equal(find_word("bucket", &rows), ROWS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +439,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_files_of_another_store_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_memory_that_cannot_be_read_is_indexed_later, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_it_is_complete_when_all_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_rolled_back_is_not_found, set_up, tear_down),
     };
     failing_memory_install();
