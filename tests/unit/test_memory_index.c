@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -391,6 +392,40 @@ static void test_what_was_rolled_back_is_not_found(void **state)
     assert_found("bucket", 1);
 }
 
+static rlim_t limit_files(rlim_t most)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = most;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return before;
+}
+
+static int64_t number_of(const char *statement)
+{
+    int64_t number;
+    struct handoff_error error;
+    struct handoff_db *db = handoff_store_reader(temp.store, &error);
+    assert_int_equal(handoff_db_number(db, statement, &number, &error), HANDOFF_OK);
+    handoff_store_reader_done(temp.store, db);
+    return number;
+}
+
+static void test_what_could_not_be_recorded_is_recorded_later(void **state)
+{
+    (void)state;
+    put_many(0, 10);
+    remove_numbered(3);
+    const rlim_t before = limit_files(0);
+    const enum handoff_code code = handoff_memory_index_settle(the_index(), NULL, NULL, NULL);
+    limit_files(before);
+    assert_int_equal(code, HANDOFF_ERR_OUT_OF_MEMORY);
+    settle();
+    assert_int_equal(number_of("SELECT sum(removed_count) FROM search_segments"), 1);
+    assert_int_equal(number_of("SELECT count(*) FROM memories_gone"), 0);
+}
+
 /* More than the opening reads. */
 static void put_rows(int count)
 {
@@ -440,6 +475,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_memory_that_cannot_be_read_is_indexed_later, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_it_is_complete_when_all_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_could_not_be_recorded_is_recorded_later, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_rolled_back_is_not_found, set_up, tear_down),
     };
     failing_memory_install();

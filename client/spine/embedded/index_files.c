@@ -381,11 +381,13 @@ enum handoff_code handoff_index_record(struct handoff_memory_index *index,
         return handoff_error_no_memory(error);
     record->job.run = run_record;
     record->index = index;
-    atomic_store(&index->unrecorded, 0);
+    const unsigned unrecorded = atomic_exchange(&index->unrecorded, 0);
     enum handoff_code code = handoff_store_run(index->store, &record->job);
     if (code == HANDOFF_OK)
         handoff_index_remove_files(index);
-    else if (error)
+    else
+        atomic_fetch_add(&index->unrecorded, unrecorded);
+    if (code != HANDOFF_OK && error)
         *error = record->job.error;
     base_free(record);
     return code;
