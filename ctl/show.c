@@ -46,7 +46,7 @@ static size_t bytes_behind(const unsigned char *at)
 }
 
 /* Returns its last byte. */
-static const unsigned char *put_character(FILE *out, const unsigned char *at)
+static const unsigned char *put_visible(FILE *out, const unsigned char *at)
 {
     const bool control = is_control_character(at) || is_bidi_control(at);
     putc(control ? '?' : *at, out);
@@ -58,7 +58,7 @@ void ctl_put(FILE *out, const char *text, int width)
     int columns = 0;
     for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
         columns += (*at & 0xC0) != 0x80; /* else of a character already counted */
-        at = put_character(out, at);
+        at = put_visible(out, at);
     }
     for (; columns < width; columns++)
         putc(' ', out);
@@ -77,7 +77,7 @@ void ctl_put_lines(const char *text)
         if (*at == '\n' || *at == '\t')
             putchar(*at);
         else
-            at = put_character(stdout, at);
+            at = put_visible(stdout, at);
     }
 }
 

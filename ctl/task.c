@@ -19,7 +19,7 @@ struct task {
     struct ctl_api api;
     const char *id;
     bool json;
-    /* {"items": [handoffs, each with previous_id, hop, envelope_removed and passed_over], "next":
+    /* {"items": [handoffs, each with previous_id, hop, removed and passed_over], "next":
        null, "task": as it came} */
     yyjson_mut_doc *list;
     yyjson_mut_val *items;
@@ -98,7 +98,7 @@ static void add_place(struct task *task, yyjson_mut_val *row, yyjson_val *envelo
     yyjson_mut_obj_add_val(list, row, "hop",
                            hop ? yyjson_mut_sint(list, yyjson_get_sint(hop))
                                : yyjson_mut_null(list));
-    yyjson_mut_obj_add_bool(list, row, "envelope_removed", !envelope);
+    yyjson_mut_obj_add_bool(list, row, "removed", !envelope);
 }
 
 static int add_handoff(struct task *task, yyjson_val *handoff)
@@ -192,7 +192,7 @@ static void print_node(yyjson_val *handoff, int depth)
     ctl_put(stdout, ctl_text(handoff, "target_agent"), 0);
     fputs("  ", stdout);
     ctl_put_state(stdout, handoff, 0);
-    if (yyjson_is_true(yyjson_obj_get(handoff, "envelope_removed")))
+    if (yyjson_is_true(yyjson_obj_get(handoff, "removed")))
         fputs("  envelope removed", stdout);
     else
         printf("  hop %.0f", ctl_number(handoff, "hop"));

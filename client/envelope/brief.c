@@ -161,7 +161,7 @@ static void write_entry_text(struct base_buffer *out, struct base_span text)
         digits++;
     base_buffer_append(out, text.data, digits);
     text = base_span(text.data + digits, text.size - digits);
-    if (text.size && memchr(digits ? ".)" : "-+", text.data[0], 2))
+    if (text.size && text.data[0] && strchr(digits ? ".)" : "-+", text.data[0]))
         base_buffer_byte(out, '\\');
     write_inline(out, text);
 }

@@ -253,8 +253,8 @@ static struct search_segment *make_newest(const struct search_index *index,
     return segment;
 }
 
-static bool add_newest(struct search_index *index, const struct search_document *documents,
-                       size_t count)
+static bool add_newest_segment(struct search_index *index, const struct search_document *documents,
+                               size_t count)
 {
     struct search_document *sorted = base_malloc(count * sizeof *sorted);
     if (!sorted)
@@ -342,7 +342,7 @@ bool search_index_change(struct search_index *index, const struct search_documen
                          size_t count, const int64_t *removed, size_t removed_count)
 {
     BASE_CHECK_MAGIC(index, SEARCH_INDEX_MAGIC);
-    const bool added = count == 0 || add_newest(index, documents, count);
+    const bool added = count == 0 || add_newest_segment(index, documents, count);
     if (!added)
         search_index_lose(index, span_of(documents, count).last);
     search_index_remove(index, removed, removed_count);

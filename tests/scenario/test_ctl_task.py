@@ -47,7 +47,7 @@ class Removed(unittest.TestCase):
         self.assertRegex(root, f"^researcher -> analyst  acknowledged  envelope removed  attempts .*{first}$")
         self.assertRegex(child, f"^`- analyst -> coder  .*  hop 2  .*{second}$")
         items = json.loads(self.task("--json"))["items"]
-        self.assertEqual([(item["id"], item["previous_id"], item["hop"], item["envelope_removed"]) for item in items],
+        self.assertEqual([(item["id"], item["previous_id"], item["hop"], item["removed"]) for item in items],
                          [(first, None, None, True), (second, first, 2, False)])
 
 

@@ -20,10 +20,13 @@
 #include "client/spine/embedded/index_internal.h"
 #include "client/store/sqlite/database.h"
 #include "tests/support/failing_memory.h"
+    =======
+#include "client/store/sqlite/store_internal.h"
+    >>>>>>> 2e2c129 (store: whoever follows the writer can always stop)
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_spine.h"
 
-static char *directory;
+    static char *directory;
 static struct temp_spine temp;
 
 static struct handoff_memory_index *the_index(void)
@@ -417,13 +420,23 @@ static void test_what_could_not_be_recorded_is_recorded_later(void **state)
     (void)state;
     put_many(0, 10);
     remove_numbered(3);
-    const rlim_t before = limit_files(0);
+    const rlim_t before = limit_files(3);
     const enum handoff_code code = handoff_memory_index_settle(the_index(), NULL, NULL, NULL);
     limit_files(before);
     assert_int_equal(code, HANDOFF_ERR_OUT_OF_MEMORY);
     settle();
     assert_int_equal(number_of("SELECT sum(removed_count) FROM search_segments"), 1);
     assert_int_equal(number_of("SELECT count(*) FROM memories_gone"), 0);
+}
+
+/* The writer would tell an index that is gone. */
+static void test_closing_needs_no_descriptor(void **state)
+{
+    (void)state;
+    const rlim_t before = limit_files(3);
+    handoff_spine_close(&temp.spine);
+    limit_files(before);
+    assert_null(temp.store->writer.follower);
 }
 
 /* More than the opening reads. */
@@ -477,6 +490,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_it_is_complete_when_all_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_could_not_be_recorded_is_recorded_later, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_closing_needs_no_descriptor, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_rolled_back_is_not_found, set_up, tear_down),
     };
     failing_memory_install();

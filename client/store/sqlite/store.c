@@ -152,6 +152,7 @@ static void destroy_store(struct handoff_store *store)
     handoff_data_dir_unlock(&store->data_dir);
     handoff_damaged_files_free(&store->damaged_files);
     handoff_known_tasks_free(&store->known_tasks);
+    base_mailbox_free(&store->follow_mailbox);
     pthread_cond_destroy(&store->queue_filled);
     pthread_mutex_destroy(&store->queue_lock);
     pthread_mutex_destroy(&store->readers_lock);
@@ -186,6 +187,8 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
         prepare_writer(opened);
         code = handoff_reader_threads_start(&opened->readers, error);
     }
+    if (code == HANDOFF_OK)
+        code = base_mailbox_init(&opened->follow_mailbox, error);
     if (code == HANDOFF_OK)
         code = start_writer(opened, error);
     if (code == HANDOFF_OK)
@@ -223,21 +226,27 @@ static void nothing_more(struct handoff_store_job *job)
     (void)job;
 }
 
+static void run_by_mailbox(struct handoff_store *store, struct handoff_store_job *job,
+                           struct base_mailbox *mailbox)
+{
+    job->mailbox = mailbox;
+    job->batch = NULL;
+    job->unit = NULL;
+    job->done = nothing_more;
+    handoff_store_submit(store, job);
+    while (base_mailbox_wait(mailbox, -1) == 0)
+        ;
+    job->mailbox = NULL;
+    job->done = NULL;
+}
+
 enum handoff_code handoff_store_run(struct handoff_store *store, struct handoff_store_job *job)
 {
     struct base_mailbox mailbox;
     enum handoff_code code = base_mailbox_init(&mailbox, &job->error);
     if (code != HANDOFF_OK)
         return code;
-    job->mailbox = &mailbox;
-    job->batch = NULL;
-    job->unit = NULL;
-    job->done = nothing_more;
-    handoff_store_submit(store, job);
-    while (base_mailbox_wait(&mailbox, -1) == 0)
-        ;
-    job->mailbox = NULL;
-    job->done = NULL;
+    run_by_mailbox(store, job, &mailbox);
     base_mailbox_free(&mailbox);
     return job->error.code;
 }
@@ -259,7 +268,7 @@ void handoff_store_follow(struct handoff_store *store, const struct handoff_db_f
     pthread_mutex_lock(&store->queue_lock);
     store->follower = follower;
     pthread_mutex_unlock(&store->queue_lock);
-    (void)handoff_store_run(store, &job);
+    run_by_mailbox(store, &job, &store->follow_mailbox);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------- */

@@ -39,6 +39,10 @@ struct handoff_store {
     struct handoff_store_files files;
     pthread_t writer_thread;
 
+    /* handoff_store_follow's caller: there from the opening on, so that nothing can be in its way
+     */
+    struct base_mailbox follow_mailbox;
+
     /* the writer thread's */
     struct handoff_db writer;
     struct handoff_body_log body_log;
