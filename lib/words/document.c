@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/base/memory.h"
+#include "lib/base/random.h"
 #include "lib/words/words.h"
 
 enum { FIRST_TABLE = 512, BATCH = 64 };
@@ -16,7 +17,7 @@ enum { FIRST_TABLE = 512, BATCH = 64 };
 static uint32_t *term_slot(const struct words_document *document, uint64_t hash)
 {
     const size_t mask = document->table_size - 1;
-    size_t at = hash & mask;
+    size_t at = (size_t)(hash * document->key >> 32) & mask;
     while (document->table[at] != 0 && document->terms[document->table[at] - 1].hash != hash)
         at = (at + 1) & mask;
     return &document->table[at];
@@ -34,6 +35,9 @@ static bool grow_table(struct words_document *document)
         return false;
     }
     base_free(document->table);
+    if (document->key == 0)
+        base_random_system.fill(&base_random_system, &document->key, sizeof document->key);
+    document->key |= 1;
     document->table = table;
     document->table_size = size;
     for (size_t i = 0; i < document->count; i++)

@@ -39,6 +39,7 @@ struct words_document {
     /* its own: a table of places in `terms`, by hash; 0 is free */
     uint32_t *table;
     size_t table_size;
+    uint64_t key; /* odd and random: whoever chooses the words does not choose their places */
 };
 
 /* Begins the next one; the first is zeroed before. */

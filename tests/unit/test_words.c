@@ -414,9 +414,48 @@ static void words_of_two_texts_do_not_follow_each_other(void **state)
     words_document_clear(&document);
 }
 
+static uint64_t hash_of_number(unsigned number, char *text, size_t room)
+{
+    struct words_reader reader;
+    struct words_term terms[8];
+    snprintf(text, room, "x%u ", number);
+    words_begin(&reader, base_span_text(text), 0);
+    return words_read(&reader, terms, 8) > 0 ? terms[0].hash : 0;
+}
+
+static size_t longest_run(const struct words_document *document)
+{
+    size_t run = 0, longest = 0;
+    for (size_t i = 0; i < 2 * document->table_size; i++) {
+        run = document->table[i % document->table_size] ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+/* Somebody may choose words whose hashes end alike: each would be looked for behind all others. */
+static void test_chosen_words_do_not_queue(void **state)
+{
+    enum { CHOSEN = 200, ALIKE = 0x1ff };
+    struct words_document document = {0};
+    char text[32];
+    (void)state;
+    words_document_begin(&document);
+    for (unsigned i = 0, count = 0; count < CHOSEN; i++) {
+        if ((hash_of_number(i, text, sizeof text) & ALIKE) != 0)
+            continue;
+        assert_true(words_document_add(&document, base_span_text(text), 1, 0));
+        count++;
+    }
+    assert_true(document.count >= CHOSEN);
+    assert_in_range(longest_run(&document), 1, CHOSEN / 2);
+    words_document_clear(&document);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chosen_words_do_not_queue),
         cmocka_unit_test(words_end_at_what_is_no_letter),
         cmocka_unit_test(case_accents_and_forms_of_letters_do_not_count),
         cmocka_unit_test(english_words_are_found_by_their_stem),
