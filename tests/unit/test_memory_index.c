@@ -20,13 +20,13 @@
 #include "client/spine/embedded/index_internal.h"
 #include "client/store/sqlite/database.h"
 #include "tests/support/failing_memory.h"
-    =======
+== == == =
 #include "client/store/sqlite/store_internal.h"
-    >>>>>>> 2e2c129 (store: whoever follows the writer can always stop)
+                             : whoever follows the writer can always stop)
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_spine.h"
 
-    static char *directory;
+                         static char *directory;
 static struct temp_spine temp;
 
 static struct handoff_memory_index *the_index(void)
@@ -326,6 +326,44 @@ static void test_a_file_that_was_written_in_vain_is_removed(void **state)
     assert_found("bucket", 1);
 }
 
+static uint32_t read_documents;
+
+static void note_documents(void *context, struct search_segment *segment)
+{
+    struct search_segment_facts facts;
+    (void)context;
+    search_segment_read_facts(segment, &facts);
+    read_documents = facts.documents;
+}
+
+/* They would need as much memory as there are. */
+static void test_fewer_long_memories_are_read_at_once(void **state)
+{
+    (void)state;
+    enum { LONG = 60000, MEMORIES = 90, MOST = 1000 };
+    static char content[LONG + 64];
+    struct handoff_memory_index *index = the_index();
+    size_t count = 0;
+    for (int i = 0; i < MEMORIES; i++) {
+        char id[32];
+        int size = snprintf(content, sizeof content, "bucket");
+        for (int word = 0; size < LONG; word++)
+            size += snprintf(content + size, sizeof content - (size_t)size, " %c%xq", 'a' + i % 26,
+                             word);
+        snprintf(id, sizeof id, "long%d", i);
+        assert_int_equal(temp_remember(&temp, id, content, HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
+    }
+    settle();
+    search_index_visit(index->search, forget_segment, index->search);
+    assert_int_equal(handoff_index_fill_file(index, MOST, &count, NULL), HANDOFF_OK);
+    assert_int_equal(count, MOST);
+    search_index_visit(index->search, note_documents, NULL);
+    assert_in_range(read_documents, 2, MEMORIES - 1);
+    while (count > 0)
+        assert_int_equal(handoff_index_fill_file(index, MOST, &count, NULL), HANDOFF_OK);
+    assert_found("bucket", MEMORIES);
+}
+
 /* As an operator does who moves a directory away and another one in its place. */
 static void test_the_files_of_another_store_stay(void **state)
 {
@@ -483,6 +521,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_reindexing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_that_was_written_in_vain_is_removed, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_fewer_long_memories_are_read_at_once, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_the_files_of_another_store_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_memory_that_cannot_be_read_is_indexed_later, set_up,

@@ -63,9 +63,9 @@ bool handoff_index_batch_add(struct handoff_index_batch *batch,
 struct search_document *handoff_index_batch_end(struct handoff_index_batch *batch, size_t *count);
 void handoff_index_batch_free(struct handoff_index_batch *batch);
 
-/* index_rows.c: reads rows that no segment covers, the newest first, `most` of them at once.
-   *count: how many; 0: there are none. On the opening thread, into memory; or on the index's, into
-   a file. */
+/* index_rows.c: reads rows that no segment covers, the newest first, `most` of them at once, or
+   fewer where they are long. *count: how many, and `most` where there may be more; 0: there are
+   none. On the opening thread, into memory; or on the index's, into a file. */
 enum handoff_code handoff_index_fill_memory(struct handoff_memory_index *index, size_t most,
                                             size_t *count,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;

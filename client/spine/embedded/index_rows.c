@@ -11,7 +11,10 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-enum { GAPS_MAX = 4096 };
+enum {
+    GAPS_MAX = 4096,
+    BATCH_BYTES = 8 * 1024 * 1024, /* of terms: that of some 10,000 memories of a usual size */
+};
 
 struct gaps {
     int64_t covered;                    /* up to here, by the segments so far */
@@ -44,6 +47,7 @@ struct reading {
     struct base_arena arena;
     size_t most;
     int64_t oldest; /* read */
+    bool full;      /* there may be older ones in the gap */
 };
 
 static enum handoff_code read_memory_row(struct reading *reading, sqlite3_stmt *row,
@@ -71,13 +75,16 @@ static enum handoff_code read_gap(struct reading *reading, struct handoff_db *db
         " WHERE (seq & 1099511627775) BETWEEN ?1 AND ?2 ORDER BY seq & 1099511627775 DESC LIMIT ?3",
         error);
     *count = 0;
+    reading->full = false;
     if (!rows)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_int64(rows, 1, gap->first);
     sqlite3_bind_int64(rows, 2, gap->last);
     sqlite3_bind_int64(rows, 3, (int64_t)reading->most);
-    for (; code == HANDOFF_OK && handoff_db_row(rows); (*count)++)
+    while (code == HANDOFF_OK && !reading->full && handoff_db_row(rows)) {
         code = read_memory_row(reading, rows, error);
+        reading->full = ++*count == reading->most || reading->batch.terms.size >= BATCH_BYTES;
+    }
     enum handoff_code end = handoff_db_end(db, rows, code == HANDOFF_OK ? error : NULL);
     return code != HANDOFF_OK ? code : end;
 }
@@ -104,8 +111,10 @@ static enum handoff_code read_newest_gap(struct reading *reading, struct search_
         handoff_store_reader_done(reading->index->store, db);
     if (code == HANDOFF_OK && *count == 0)
         search_index_recover(reading->index->search, known);
-    if (*count == reading->most)
+    if (reading->full) {
         covered->first = reading->oldest;
+        *count = reading->most;
+    }
     base_free(gaps);
     return code;
 }
@@ -140,8 +149,9 @@ enum handoff_code handoff_index_fill_memory(struct handoff_memory_index *index, 
     begin_rows(&reading, index, most);
     enum handoff_code code = read_newest_gap(&reading, &covered, count, error);
     if (code == HANDOFF_OK) {
-        const struct search_document *documents = handoff_index_batch_end(&reading.batch, count);
-        if (!search_index_add(index->search, documents, *count))
+        size_t some;
+        const struct search_document *documents = handoff_index_batch_end(&reading.batch, &some);
+        if (!search_index_add(index->search, documents, some))
             code = handoff_error_no_memory(error);
     }
     end_rows(&reading);
