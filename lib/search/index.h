@@ -4,7 +4,8 @@
  *
  * A list never changes: another takes its place, and the old one lives until its last view is
  * closed. Whoever changes it holds change_lock, and whoever takes it view_lock, for an instant:
- * neither is held for memory, for the disk, or while something is built.
+ * neither is held for the disk or while something is built, and for memory only to note what is
+ * removed while a merge is on its way.
  */
 #ifndef SEARCH_INDEX_H
 #define SEARCH_INDEX_H
