@@ -19,14 +19,12 @@
 #include "client/spine/embedded/embedded.h"
 #include "client/spine/embedded/index_internal.h"
 #include "client/store/sqlite/database.h"
-#include "tests/support/failing_memory.h"
-== == == =
 #include "client/store/sqlite/store_internal.h"
-                             : whoever follows the writer can always stop)
+#include "tests/support/failing_memory.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_spine.h"
 
-                         static char *directory;
+static char *directory;
 static struct temp_spine temp;
 
 static struct handoff_memory_index *the_index(void)
