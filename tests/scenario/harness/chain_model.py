@@ -237,10 +237,19 @@ class Ledger:
         return [at.request["expected_output"] for at in self.hops if at.request.get("expected_output")]
 
 
+def without_null(value):
+    """A new constraint: its members that are null are absent, but not those of entries of a list."""
+    if not isinstance(value, dict):
+        return copy.deepcopy(value)
+    return {name: without_null(member) for name, member in value.items() if member is not None}
+
+
 def tighten(joined, added):
     for name, value in added.items():
+        if value is None and name not in joined:
+            continue
         if name not in joined or name == "max_tokens":
-            joined[name] = copy.deepcopy(value)
+            joined[name] = without_null(value)
         elif isinstance(value, dict):
             joined[name] = copy.deepcopy(joined[name])
             tighten(joined[name], value)
