@@ -10,10 +10,12 @@
  *
  * The index is viewed before the snapshot is taken, so it may lack what was put in between, and
  * have what was removed. Where that is one of the best, the rows or the index tell; then all of it
- * is done once more, and after the last attempt the answer says that it may not be complete.
+ * is done once more, until the time of the search is up; then the answer says that it may not be
+ * complete.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/spine/embedded/embedded.h"
 #include "client/spine/embedded/match.h"
@@ -21,7 +23,10 @@
 #include "client/spine/embedded/visible.h"
 #include "lib/base/error.h"
 
-enum { ATTEMPTS = 3 };
+enum {
+    ATTEMPTS = 2, /* at once */
+    PAUSE_NS = 500 * 1000,
+};
 
 /* A memory on its way into the result. */
 struct choice {
@@ -485,14 +490,26 @@ static enum handoff_code run_in_snapshot(struct resolving *on)
     return code;
 }
 
+/* What is committed is in the index a moment later: a group of large memories takes tens of
+   milliseconds. False: the time of the search is up. */
+static bool wait_for_index(const struct resolving *on, int attempts)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    if (attempts < ATTEMPTS)
+        return true;
+    if (base_monotonic_ns(&base_clock_system) + PAUSE_NS > on->deadline_ns)
+        return false;
+    (void)nanosleep(&pause, NULL);
+    return true;
+}
+
 static enum handoff_code run_until_nothing_is_gone(struct resolving *on)
 {
-    enum handoff_code code = HANDOFF_OK;
-    for (int attempt = 0; attempt < ATTEMPTS && code == HANDOFF_OK; attempt++) {
+    int attempts = 0;
+    enum handoff_code code;
+    do
         code = run_in_snapshot(on);
-        if (on->gone == 0)
-            break;
-    }
+    while (code == HANDOFF_OK && on->gone > 0 && wait_for_index(on, ++attempts));
     on->resolve->incomplete |= on->gone > 0;
     return code;
 }
