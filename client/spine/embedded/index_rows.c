@@ -97,6 +97,7 @@ static enum handoff_code read_newest_gap(struct reading *reading, struct search_
     const int64_t known =
         atomic_load(&reading->index->known); /* before: it is in the list, or lost */
     *count = 0;
+    *covered = (struct search_range){0};
     if (!gaps)
         return handoff_error_no_memory(error);
     search_index_visit(reading->index->search, note_covered, gaps);
