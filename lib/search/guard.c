@@ -38,11 +38,17 @@ static struct range *find_range(uintptr_t address)
     return NULL;
 }
 
+static bool is_mapped(const void *page)
+{
+    return page != MAP_FAILED;
+}
+
 /* The read is tried again when the handler returns. */
 static bool read_zeros_there(uintptr_t address)
 {
     void *page = (void *)(address - address % page_size); /* NOLINT(performance-no-int-to-ptr) */
-    return mmap(page, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page;
+    return is_mapped(
+        mmap(page, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 }
 
 static void leave_to_handler_before(int number, siginfo_t *info, void *context)
