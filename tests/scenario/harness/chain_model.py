@@ -374,8 +374,10 @@ def check_steps(present, ledger, count, reasons):
     require(reasons in places, f"omitted counts {reasons} reasons, but gone may be only:", sorted(places))
     left = [step for place, step in enumerate(supplied) if place not in places[reasons]]
     gone = len(left) + len(waiting)
-    require(gone == count, f"{gone} of {len(supplied)} + {len(ledger.summaries())} steps are gone, omitted counts "
-            f"{count}:", left, waiting)
+    # one step of one time that two branches sent again after an edit took it away is one, or two
+    twice = sum("at" in step and step in left[:place] for place, step in enumerate(left))
+    require(gone - twice <= count <= gone, f"{gone} of {len(supplied)} + {len(ledger.summaries())} steps are gone, "
+            f"omitted counts {count}:", left, waiting)
     return left, waiting
 
 
