@@ -34,9 +34,11 @@ static enum handoff_code open_store(struct handoff_client *client,
         .retention_age_ms = options->retention_age_ms,
         .retention_bytes = options->retention_bytes,
         .retention_rows_bytes = options->retention_index_bytes,
+        .retention_decisions_ms = options->retention_decisions_ms,
         .on_commit = handoff_client_tell_commit,
         .on_displaced = handoff_client_tell_displaced,
         .on_shortage = handoff_client_tell_shortage,
+        .on_upgrade = handoff_client_tell_upgrade,
         .observer = client};
     return handoff_store_open(&client->store, &store, error);
 }
@@ -132,8 +134,8 @@ static enum handoff_code open_spine(struct handoff_client *client,
                                     const struct handoff_options *options,
                                     struct handoff_error *error)
 {
-    const struct handoff_embedded_options embedded = {.search_timeout_ms =
-                                                          options->search_timeout_ms};
+    const struct handoff_embedded_options embedded = {
+        .search_timeout_ms = options->search_timeout_ms, .no_stemming = options->no_stemming};
     return handoff_embedded_spine_open(&client->spine, client->store, &embedded, error);
 }
 
@@ -182,7 +184,9 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
     pthread_mutex_init(&made->visit_lock, NULL);
     handoff_recent_init(&made->observed);
     handoff_pipelines_init(&made->pipelines);
+    handoff_channels_init(&made->channels);
     handoff_replays_init(&made->replays);
+    handoff_job_runs_init(&made->jobs);
     base_uuid_source_init(&made->uuids, NULL, NULL);
     enum handoff_code code = open_parts(made, options, error);
     if (code != HANDOFF_OK) {
@@ -201,6 +205,7 @@ void handoff_client_close(struct handoff_client **client)
         return;
     BASE_CHECK_MAGIC(dying, HANDOFF_CLIENT_MAGIC);
     handoff_replays_free(&dying->replays);
+    handoff_job_runs_free(&dying->jobs);
     handoff_engine_free(&dying->engine);
     handoff_open_tasks_free(&dying->open_tasks);
     base_workers_close(&dying->workers);
@@ -211,6 +216,7 @@ void handoff_client_close(struct handoff_client **client)
     pthread_mutex_destroy(&dying->visit_lock);
     handoff_recent_free(&dying->observed);
     handoff_pipelines_free(&dying->pipelines);
+    handoff_channels_free(&dying->channels);
     dying->magic = 0;
     base_free(dying);
 }
@@ -221,25 +227,32 @@ enum handoff_code handoff_client_configure(struct handoff_client *client,
 {
     BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     struct handoff_pipeline_set *pipelines = NULL;
+    struct handoff_channel_set *channels = NULL;
     enum handoff_code code =
         handoff_agent_options_check(configuration->agents, configuration->nagents, error);
     if (code == HANDOFF_OK)
         code = handoff_pipeline_set_new(&pipelines, configuration->pipelines,
                                         configuration->npipelines, error);
     if (code == HANDOFF_OK)
+        code = handoff_channel_set_new(&channels, configuration->channels, configuration->nchannels,
+                                       error);
+    if (code == HANDOFF_OK)
         code = handoff_agents_configure(client->agents, configuration->agents,
                                         configuration->nagents, error);
     if (code != HANDOFF_OK) {
         handoff_pipeline_set_free(&pipelines);
+        handoff_channel_set_free(&channels);
         return code;
     }
     handoff_pipelines_put_in_force(&client->pipelines, &pipelines);
+    handoff_channels_put_in_force(&client->channels, &channels);
     atomic_store(&client->hops_max,
                  configuration->hops_max ? configuration->hops_max : DEFAULT_HOPS_MAX);
     atomic_store(&client->secrets, (int)configuration->secrets);
     atomic_store(&client->forbids_new_chain, configuration->forbid_new_chain);
     handoff_engine_limit(client->engine, configuration->max_in_flight,
                          configuration->max_in_flight_per_agent);
+    handoff_spine_weigh(client->spine, configuration->boosts);
     atomic_store(&client->default_token_budget, configuration->default_token_budget
                                                     ? configuration->default_token_budget
                                                     : DEFAULT_TOKEN_BUDGET);
@@ -300,7 +313,9 @@ void handoff_client_stats(struct handoff_client *client, struct handoff_stats *s
                                .disk_free_bytes = disk.free_bytes,
                                .disk_bytes = disk.bytes,
                                .store_displaced = handoff_store_displaced_file(client->store),
+                               .store_failing = handoff_store_failing(client->store),
                                .spine_up = atomic_load(&client->spine_up),
+                               .spine_complete = handoff_spine_is_complete(client->spine),
                                .exact_tokens = client->tokenizer != handoff_tokenizer_estimate(),
                                .oldest_open_task_ns = oldest_open_task_ns(client),
                                .task_stalled_after_ms = client->task_stalled_after_ms,

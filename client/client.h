@@ -15,8 +15,10 @@
 #include "client/agents/agents.h"
 #include "client/agents/pipelines.h"
 #include "client/assemble/assemble.h"
+#include "client/calls/jobs.h"
 #include "client/calls/recent.h"
 #include "client/calls/replay_many.h"
+#include "client/channels/channels.h"
 #include "client/deliver/engine.h"
 #include "client/deliver/open_tasks.h"
 #include "client/handoff.h"
@@ -35,6 +37,7 @@ struct handoff_client {
     struct handoff_error tokenizer_error; /* why it only estimates; else code HANDOFF_OK */
     struct handoff_agents *agents;
     struct handoff_pipelines pipelines; /* has a lock of its own */
+    struct handoff_channels channels;   /* likewise */
     struct base_uuid_source uuids;
     struct base_workers *workers; /* for what is too long for a loop */
     struct handoff_assembler assembler;
@@ -53,6 +56,7 @@ struct handoff_client {
     struct handoff_recent observed; /* ids of observations; has a lock of its own */
 
     struct handoff_replays replays; /* has a lock of its own */
+    struct handoff_job_runs jobs;   /* likewise */
 
     pthread_mutex_t visit_lock; /* one visit of the agents at a time */
 };
@@ -79,6 +83,7 @@ void handoff_client_tell_commit(void *observer, const struct handoff_store_commi
 void handoff_client_tell_displaced(void *observer, const char *path);
 
 /* The same for something that we lacked and did without; any thread. */
+void handoff_client_tell_upgrade(void *observer, int from, int to, int64_t bytes);
 void handoff_client_tell_shortage(void *observer, enum handoff_shortage resource,
                                   const char *hindered);
 
@@ -111,6 +116,14 @@ void handoff_client_copy_reason(const struct handoff_client *client, char *to, s
 struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop,
                                                        const struct handoff_ask *ask);
 void handoff_client_end_assembly(struct handoff_assembly **assembly);
+
+/* Whether it may begin anew if an edit is committed before it, or retention removes what it
+ * continues: it named nothing, and what was chosen for it can be chosen again. */
+bool handoff_client_may_assemble_again(const struct handoff_assembly *assembly);
+/* What the store answered to its envelope. True: that is so, and it was begun anew: the caller runs
+ * it. */
+bool handoff_client_assemble_again(struct handoff_assembly **assembly,
+                                   const struct handoff_error *refusal);
 
 /* Cancels all that are under way, since the loop ends. */
 void handoff_client_cancel_assemblies(struct handoff_loop *loop);

@@ -61,10 +61,12 @@ void handoff_client_copy_reason(const struct handoff_client *client, char *to, s
 void handoff_client_tell_commit(void *observer, const struct handoff_store_commit *commit)
 {
     const struct handoff_client *client = observer;
-    const struct handoff_event event = {
-        .kind = HANDOFF_EVENT_COMMITTED,
-        .code = commit->failed ? HANDOFF_ERR_STORE_IO : HANDOFF_OK,
-        .of.committed = {.duration_ns = commit->duration_ns, .jobs = commit->jobs}};
+    const struct handoff_event event = {.kind = HANDOFF_EVENT_COMMITTED,
+                                        .code = commit->code,
+                                        .of.committed = {.duration_ns = commit->duration_ns,
+                                                         .jobs = commit->jobs,
+                                                         .turned = commit->turned,
+                                                         .probe = commit->probe}};
     handoff_client_tell(client, &event);
 }
 
@@ -75,6 +77,14 @@ void handoff_client_tell_shortage(void *observer, enum handoff_shortage resource
     const struct handoff_event event = {
         .kind = HANDOFF_EVENT_SHORTAGE,
         .of.shortage = {.resource = resource, .hindered = hindered}};
+    handoff_client_tell(client, &event);
+}
+
+void handoff_client_tell_upgrade(void *observer, int from, int to, int64_t bytes)
+{
+    const struct handoff_client *client = observer;
+    const struct handoff_event event = {.kind = HANDOFF_EVENT_STORE_UPGRADING,
+                                        .of.upgrading = {.from = from, .to = to, .bytes = bytes}};
     handoff_client_tell(client, &event);
 }
 

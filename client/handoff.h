@@ -165,17 +165,19 @@ struct handoff_options {
     int64_t retention_age_ms; /* finished handoffs older than this are removed; 0: never */
     int64_t retention_bytes;  /* of their envelopes: beyond it the oldest go, and the rest of their
                                  handoffs stays; 0: never */
-    int64_t retention_index_bytes; /* of that rest, with keys: beyond it the oldest handoffs go;
-                                      0: never */
-    int64_t task_stalled_after_ms; /* tasks that wait longer have stalled, see handoff_stats; 0: it
-                                      is not watched which wait */
-    int64_t search_timeout_ms;     /* a search of the memories that takes longer gives what it has;
-                                      0: 50 */
-    const char *encoding;          /* of tokens; NULL: "o200k_base" */
-    const char *vocabulary_dir;    /* NULL: as handoff_tokenizer_open_encoding has it */
-    unsigned connections_max;      /* to agents, at once; beyond it deliveries wait. 0: any
-                                      number */
-    uint64_t memory_max_bytes;     /* a larger memory goes by its summary; 0: 64 KiB */
+    int64_t retention_index_bytes;  /* of that rest, with keys: beyond it the oldest handoffs go;
+                                       0: never */
+    int64_t retention_decisions_ms; /* what was decided longer ago is forgotten; 0: never */
+    int64_t task_stalled_after_ms;  /* tasks that wait longer have stalled, see handoff_stats; 0: it
+                                       is not watched which wait */
+    int64_t search_timeout_ms;      /* a search of the memories that takes longer gives what it has;
+                                       0: 50 */
+    bool no_stemming;               /* words of memories are found as they are written only */
+    const char *encoding;           /* of tokens; NULL: "o200k_base" */
+    const char *vocabulary_dir;     /* NULL: as handoff_tokenizer_open_encoding has it */
+    unsigned connections_max;       /* to agents, at once; beyond it deliveries wait. 0: any
+                                       number */
+    uint64_t memory_max_bytes;      /* a larger memory goes by its summary; 0: 64 KiB */
     /* Told of everything that happens, on whatever thread it happens: commits on the store's, also
        while the client is opened, all else on the one that is in a call of ours. It must be quick,
        must not block, and must not call back into the client. No call comes after
@@ -204,6 +206,24 @@ struct handoff_pipeline_options {
     size_t nagents;
 };
 
+/* Agents that an envelope can be published to at once. */
+struct handoff_channel_options {
+    const char *name;
+    const char *const *receivers; /* none twice */
+    size_t nreceivers;
+    uint64_t token_budget; /* of its envelopes; 0: the smallest of its receivers' that is at least
+                              half of the largest */
+};
+
+/* By how many percent a memory scores higher in a search than by its words alone. */
+struct handoff_search_boosts {
+    uint32_t importance; /* a critical one; a high one by two thirds of it, a medium one by one */
+    uint32_t recency;    /* one that was just changed; by half of it after each half-life */
+    uint32_t task;       /* one that was stored for the task that asks */
+    uint32_t agent;      /* one that an agent of the chain stored */
+    int64_t half_life_ms;
+};
+
 /* What may change while the client runs. */
 struct handoff_configuration {
     const struct handoff_agent_options *agents;
@@ -216,6 +236,9 @@ struct handoff_configuration {
     unsigned max_in_flight_per_agent;
     const struct handoff_pipeline_options *pipelines;
     size_t npipelines;
+    const struct handoff_channel_options *channels;
+    size_t nchannels;
+    const struct handoff_search_boosts *boosts; /* NULL: 10, 10, 50 and 10 percent, and 7 days */
 };
 
 /* Puts a configuration in force, instead of the one before: all of it or, on failure, nothing. What
@@ -411,6 +434,44 @@ void handoff_envelope_deliver(struct handoff_loop *loop, const char *id,
                               const struct handoff_ask *ask, handoff_answered *answered,
                               void *context);
 
+/* ---- channels ------------------------------------------------------------------------------ */
+
+struct handoff_publish_options {
+    const char *channel;
+    const char *envelope_id;      /* publishes one that was assembled for a broadcast, instead of a
+                                     request; NULL: the ask's body is the request */
+    const char *const *receivers; /* configured agents, each once; NULL: the channel's */
+    size_t nreceivers;
+};
+
+/*
+ * Publishes an envelope to a channel: one envelope, and for each receiver a handoff of its own. All
+ * of it is stored in one commit. From then on no receiver waits for another.
+ *
+ * The request is that of handoff_send without target_agent, assembled within the budget of the
+ * channel; a receiver whose budget is smaller than what came of it gets its handoff parked. Where
+ * the receivers are the channel's, its source is not one of them. The answer's body is the
+ * publication with its deliveries, as soon as it is durable; or, with wait_ms, when no delivery is
+ * under way any more, or that time is over. A repeat with the same key answers with the first
+ * publication; so does an envelope that is published to the same channel once more. Errors, with
+ * nothing stored: unknown_channel, unknown_agent, forbidden (an agent's `from`), conflict, those of
+ * handoff_envelope_assemble and, of the key, of handoff_send.
+ */
+void handoff_publish(struct handoff_loop *loop, const struct handoff_publish_options *options,
+                     const struct handoff_ask *ask, handoff_answered *answered, void *context);
+
+/* {"items": [channel], "next": null}; a channel; a page of its publications, newest first; a
+   publication. unknown_channel, not_found, invalid_cursor. */
+void handoff_channels_list(struct handoff_loop *loop, const char *caller,
+                           handoff_answered *answered, void *context);
+void handoff_channel_get(struct handoff_loop *loop, const char *channel, const char *caller,
+                         handoff_answered *answered, void *context);
+void handoff_publications_list(struct handoff_loop *loop, const char *channel, const char *caller,
+                               const char *cursor, int64_t limit, handoff_answered *answered,
+                               void *context);
+void handoff_publication_get(struct handoff_loop *loop, const char *channel, const char *id,
+                             const char *caller, handoff_answered *answered, void *context);
+
 /* The sender left. A long request that is still being assembled is dropped, with the answer
    `cancelled`, before this returns or soon after; all else goes on as it was. On the loop's thread.
  */
@@ -462,16 +523,26 @@ void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff
 void handoff_hand_on(struct handoff_loop *loop, const char *id, const struct handoff_ask *ask,
                      handoff_answered *answered, void *context);
 
+/* Who decides about a handoff, and why; recorded with the decision. Each may be NULL. */
+struct handoff_author {
+    const char *who;    /* the caller as the host knows it */
+    const char *by;     /* what the caller calls itself */
+    const char *reason; /* why */
+    const char *job;    /* UUID of the bulk job that it belongs to */
+    bool again;         /* also if the handoff was replayed so often that this asks for a second
+                           word */
+};
+
 /* Takes back what is not acknowledged: it is discarded, also if it is parked. Parks what is not
    acknowledged, for an operator to decide about. Both break off an attempt that is out, and both
-   are for its sender; `caller` NULL: anybody. `reason` is recorded with the handoff; of a cancel it
-   may be NULL. A repeat changes nothing. The answer's body is the handoff. not_found (also for a
-   caller who is no party to it), forbidden (for one who did not send it), conflict (it has ended
-   otherwise). */
-void handoff_cancel(struct handoff_loop *loop, const char *id, const char *reason,
+   are for its sender; `caller` NULL: anybody. The author's reason is recorded with the handoff,
+   too; of a cancel it may be NULL. A repeat changes nothing. The answer's body is the handoff.
+   not_found (also for a caller who is no party to it), forbidden (for one who did not send it),
+   conflict (it has ended otherwise). */
+void handoff_cancel(struct handoff_loop *loop, const char *id, const struct handoff_author *author,
                     const char *caller, handoff_answered *answered, void *context);
-void handoff_park(struct handoff_loop *loop, const char *id, const char *reason, const char *caller,
-                  handoff_answered *answered, void *context);
+void handoff_park(struct handoff_loop *loop, const char *id, const struct handoff_author *author,
+                  const char *caller, handoff_answered *answered, void *context);
 
 /* The answer's body is a handoff; or {"items": its attempts, and between them who was passed over}.
    not_found. */
@@ -485,7 +556,6 @@ struct handoff_list_query {
     const char *target;
     const char *reason;
     const char *caller; /* only what it is a party to */
-    bool parked;        /* only parked ones */
     const char *cursor; /* where an earlier page ended; NULL: from the beginning */
     int64_t limit;      /* at most so many; 0: 50 */
 };
@@ -495,6 +565,31 @@ struct handoff_list_query {
    invalid_request, invalid_cursor. */
 void handoff_list(struct handoff_loop *loop, const struct handoff_list_query *query,
                   handoff_answered *answered, void *context);
+
+/* Each NULL: any. */
+struct handoff_parked_query {
+    const char *target, *source, *task;
+    const char *reason, *error; /* why it was parked; why its last attempt failed */
+    const char *query;          /* words, which all have to be in what a list shows */
+    const char *since, *until;  /* RFC 3339: parked from then on; before then */
+    const char *order;          /* "oldest", which is usual, or "newest": those first */
+    const char *caller;         /* only what it is a party to */
+    const char *cursor;         /* where an earlier page ended; NULL: from the beginning */
+    int64_t limit;              /* at most so many; 0: 50 */
+};
+
+/* {"items": [handoffs], "next": "cursor" or null}: what is parked, in the order of acceptance.
+   invalid_request, invalid_cursor, unknown_agent. */
+void handoff_parked(struct handoff_loop *loop, const struct handoff_parked_query *query,
+                    handoff_answered *answered, void *context);
+/* {"items": [{"target_agent", "reason", "error", "count", "oldest_at", "newest_at", "example_id"}],
+   "next", "total"}: the same by cause, the most frequent first. */
+void handoff_parked_groups(struct handoff_loop *loop, const struct handoff_parked_query *query,
+                           handoff_answered *answered, void *context);
+/* {"id", "target_agent", "deliverable", "obstacles": [{"code", "detail"}]}: whether a replay would
+   reach the agent now; target NULL: the one it was parked for. not_found. */
+void handoff_prospect(struct handoff_loop *loop, const char *id, const char *target,
+                      handoff_answered *answered, void *context);
 
 /* Each NULL: any. */
 struct handoff_find_query {
@@ -514,9 +609,25 @@ void handoff_find(struct handoff_loop *loop, const struct handoff_find_query *qu
 /* Sends a parked handoff again, to the same agent or (target not NULL) another; the answer comes
    when it is ready to go. Discards one, with a reason. The answer's body is the handoff. */
 void handoff_replay(struct handoff_loop *loop, const char *id, const char *target,
-                    handoff_answered *answered, void *context);
-void handoff_discard(struct handoff_loop *loop, const char *id, const char *reason,
+                    const struct handoff_author *author, handoff_answered *answered, void *context);
+void handoff_discard(struct handoff_loop *loop, const char *id, const struct handoff_author *author,
                      handoff_answered *answered, void *context);
+
+/* What was decided. Each NULL: any. */
+struct handoff_decision_query {
+    const char *handoff, *job; /* UUIDs */
+    const char *task, *who, *by, *target;
+    const char *action;        /* its name */
+    const char *since, *until; /* RFC 3339: from then on; before then */
+    const char *order;         /* "newest", which is usual, or "oldest": those first */
+    const char *cursor;        /* where an earlier page ended; NULL: from the beginning */
+    int64_t limit;             /* at most so many; 0: 50 */
+    bool lines; /* answer with one object on each line, and the cursor in none of them */
+};
+
+/* {"items": [decisions], "next": "cursor" or null}. invalid_request, invalid_cursor. */
+void handoff_decisions(struct handoff_loop *loop, const struct handoff_decision_query *query,
+                       handoff_answered *answered, void *context);
 
 /*
  * The task is over. The answer's body is {"task_id", "completed_at", "handoffs": how many it took};
@@ -548,7 +659,8 @@ enum handoff_code handoff_observe(struct handoff_client *client, const struct ha
  * body is the new one. Where it is refused, the old one stays as it is.
  */
 void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char *body, size_t size,
-                           handoff_answered *answered, void *context);
+                           const struct handoff_author *author, handoff_answered *answered,
+                           void *context);
 
 /*
  * Sends many parked handoffs again: those that are parked now, oldest first, `rate` a second (more
@@ -584,6 +696,54 @@ enum handoff_code handoff_replay_stop(struct handoff_client *client, const char 
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
 enum handoff_code handoff_replay_list(struct handoff_client *client, struct handoff_text *text,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/*
+ * A bulk job: one decision about many parked handoffs, those that the filter finds when it begins.
+ * It is stored before the first of them is decided, goes on over a restart, and remembers what
+ * became of each. Jobs answer with
+ *
+ *     {"id", "action", "state", "to", "reason", "who", "by", "rate", "total", "done", "succeeded",
+ *      "skipped", "failed", "canary_id", "started_at", "ended_at"}
+ */
+struct handoff_job_query {
+    const char *action; /* "replay" or "discard" */
+    struct handoff_parked_query filter;
+    const char *to;               /* of a replay: another agent; NULL: each to its own */
+    struct handoff_author author; /* a discard needs a reason */
+    int64_t limit;                /* at most so many; 0: 100,000 */
+    int64_t rate;                 /* a second; 0: 10 */
+    bool canary;                  /* waits after the first one until it is told to go on */
+    bool dry_run;                 /* begins nothing: {"count", "deliverable", "obstacles": [{"code",
+                                     "count"}], "items": [some handoffs]} */
+};
+
+/* invalid_request, unknown_agent, shutting_down. */
+void handoff_job_begin(struct handoff_loop *loop, const struct handoff_job_query *query,
+                       handoff_answered *answered, void *context);
+/* not_found. */
+void handoff_job_get(struct handoff_loop *loop, const char *id, handoff_answered *answered,
+                     void *context);
+/* {"items": [jobs], "next": null}, the newest first; the last thousand that ended are remembered.
+ */
+void handoff_job_list(struct handoff_loop *loop, handoff_answered *answered, void *context);
+
+struct handoff_job_items_query {
+    const char *result; /* only these: "open", "succeeded", "skipped" or "failed"; NULL: all */
+    const char *cursor;
+    int64_t limit;
+};
+
+/* {"items": [{"handoff_id", "result", "code", "detail"}], "next"}. not_found, invalid_request,
+   invalid_cursor. */
+void handoff_job_items(struct handoff_loop *loop, const char *id,
+                       const struct handoff_job_items_query *query, handoff_answered *answered,
+                       void *context);
+/* Stops soon; what is decided stays so. Harmless for one that has ended. not_found. */
+void handoff_job_stop(struct handoff_loop *loop, const char *id, handoff_answered *answered,
+                      void *context);
+/* Goes on after its canary. not_found, conflict (it does not wait). */
+void handoff_job_continue(struct handoff_loop *loop, const char *id, handoff_answered *answered,
+                          void *context);
 
 /* ---- agents at work ------------------------------------------------------------------------ */
 
@@ -692,6 +852,9 @@ enum handoff_event_kind {
     HANDOFF_EVENT_OBSERVED,        /* an agent reported a handoff that it made itself */
     HANDOFF_EVENT_SHORTAGE,        /* we ran out of something, and will try again */
     HANDOFF_EVENT_SECRETS,         /* credentials were found in what somebody sent */
+    HANDOFF_EVENT_STORE_UPGRADING, /* the store of an older version is changed, which may take a
+                                      while */
+    HANDOFF_EVENT_DECIDED,         /* somebody decided about a handoff */
     HANDOFF_EVENT_STORE_DISPLACED, /* the store is not where it was; once, nothing is stored again
                                     */
 };
@@ -730,6 +893,8 @@ struct handoff_assembled {
 struct handoff_committed {
     int64_t duration_ns;
     unsigned jobs; /* in the group */
+    bool turned;   /* it failed and the one before had not, or the reverse */
+    bool probe;    /* nobody's: it was to see whether the store still fails */
 };
 
 /* What to do about it, in the words of every place that says so. */
@@ -738,6 +903,11 @@ struct handoff_committed {
 
 struct handoff_store_displaced_event {
     const char *path; /* of the file that was deleted, moved or replaced */
+};
+
+struct handoff_store_upgrading_event {
+    int from, to;  /* versions of the schema */
+    int64_t bytes; /* in use */
 };
 
 struct handoff_ran_short {
@@ -749,6 +919,13 @@ struct handoff_secrets_found {
     enum handoff_secret kind;
     enum handoff_secret_place place;
     unsigned count;
+};
+
+/* Texts from outside, "" for none: escape them wherever they are shown. */
+struct handoff_decided {
+    enum handoff_action action;
+    const char *author, *by; /* whose token it was, and what the caller calls itself */
+    const char *reason;
 };
 
 struct handoff_spine_asked {
@@ -822,8 +999,10 @@ struct handoff_event {
         struct handoff_assembled assembled;
         struct handoff_committed committed;
         struct handoff_store_displaced_event displaced;
+        struct handoff_store_upgrading_event upgrading;
         struct handoff_ran_short shortage;
         struct handoff_secrets_found secrets;
+        struct handoff_decided decided;
         struct handoff_spine_asked spine;
         struct handoff_moved moved;
         struct handoff_circuit_changed circuit;
@@ -854,8 +1033,10 @@ struct handoff_stats {
     int64_t disk_free_bytes, disk_bytes; /* of the store's file system, likewise; 0: not known */
     const char *store_displaced; /* path of a file of the store that was deleted, moved or replaced,
                                     so that nothing is stored any more; NULL: all is in its place */
-    bool spine_up;               /* it answered when it was asked last */
-    bool exact_tokens;           /* a vocabulary is in use */
+    enum handoff_code store_failing; /* why its last write failed; HANDOFF_OK: it did not */
+    bool spine_up;                   /* it answered when it was asked last */
+    bool spine_complete;             /* searches look at all memories: no index is being rebuilt */
+    bool exact_tokens;               /* a vocabulary is in use */
     /* Of tasks that are not completed and of which nothing is in flight or parked: since the last
        acknowledgement of the one that has waited longest; 0: there is none, or it is not watched */
     int64_t oldest_open_task_ns;

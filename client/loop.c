@@ -58,6 +58,7 @@ void handoff_loop_stop(struct handoff_loop *loop)
 {
     BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     handoff_replays_end(loop);
+    handoff_job_runs_end(loop);
     handoff_client_cancel_assemblies(loop);
     handoff_lane_stop(loop->lane);
 }
@@ -107,7 +108,7 @@ enum handoff_code handoff_client_resume(struct handoff_client *client, struct ha
         lanes[i] = loops[i]->lane;
     enum handoff_code code = handoff_engine_resume(client->engine, lanes, count, error);
     base_free(lanes);
-    return code;
+    return code == HANDOFF_OK && count > 0 ? handoff_job_runs_resume(loops[0], error) : code;
 }
 
 void handoff_client_drain(struct handoff_client *client)

@@ -70,5 +70,6 @@ install(CODE "
     set(CMAKE_INSTALL_BINDIR \"${CMAKE_INSTALL_BINDIR}\")
     set(CMAKE_INSTALL_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")
     set(CMAKE_INSTALL_INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
-    set(HANDOFF_PACKAGING \"${PROJECT_SOURCE_DIR}/packaging\")")
+    set(HANDOFF_PACKAGING \"${PROJECT_SOURCE_DIR}/packaging\")
+    set(HANDOFF_CONFIGURED handoff.pc handoff-exporter.service)")
 install(SCRIPT "${PROJECT_SOURCE_DIR}/cmake/HandoffPrefix.cmake")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Run by `cmake --install`, after HandoffInstall.cmake's install(CODE): writes the files that name the
-# prefix, which `cmake --install --prefix` may have changed since the configuration. They are written
-# where they belong, not in the build tree, so that two installations at once do not meet there.
+# Run by `cmake --install`, after the install(CODE) of HandoffInstall.cmake or PromInstall.cmake: writes
+# the files that name the prefix, which `cmake --install --prefix` may have changed since the
+# configuration. They are written where they belong, not in the build tree, so that two installations
+# at once do not meet there. HANDOFF_CONFIGURED: the names of these files.
 get_filename_component(HANDOFF_PREFIX "${CMAKE_INSTALL_PREFIX}" ABSOLUTE)
 get_filename_component(HANDOFF_BINDIR "${CMAKE_INSTALL_BINDIR}" ABSOLUTE BASE_DIR "${HANDOFF_PREFIX}")
 get_filename_component(libdir "${CMAKE_INSTALL_LIBDIR}" ABSOLUTE BASE_DIR "${HANDOFF_PREFIX}")
@@ -12,6 +13,10 @@ function(install_configured source destination)
     set(CMAKE_INSTALL_MANIFEST_FILES ${CMAKE_INSTALL_MANIFEST_FILES} "${destination}" PARENT_SCOPE)
 endfunction()
 
-install_configured(handoff.pc.in "${libdir}/pkgconfig/handoff.pc")
-install_configured(systemd/handoff-exporter.service
-                   "${HANDOFF_PREFIX}/lib/systemd/system/handoff-exporter.service")
+foreach(name IN LISTS HANDOFF_CONFIGURED)
+    if(name MATCHES "\\.pc$")
+        install_configured("${name}.in" "${libdir}/pkgconfig/${name}")
+    else()
+        install_configured("systemd/${name}" "${HANDOFF_PREFIX}/lib/systemd/system/${name}")
+    endif()
+endforeach()

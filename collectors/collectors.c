@@ -51,8 +51,14 @@ static bool register_rows(struct collectors *collectors)
         if (family == NULL)
             return false;
         collectors->families[row] = family;
-        if (rows[row].labels[0] == NULL)
-            collectors->single[row] = metric_resolve(family, NULL);
+        if (rows[row].labels[0] != NULL)
+            continue;
+        collectors->single[row] = metric_resolve(family, NULL);
+        if (rows[row].type != METRIC_GAUGE)
+            continue;
+        collectors->gauges[row] = prom_metric_of_family(family);
+        if (collectors->gauges[row] == NULL)
+            return false;
     }
     return true;
 }
@@ -94,12 +100,14 @@ struct collectors *collectors_new(const struct collectors_options *options)
         !collectors_targets_init(collectors) ||
         !metric_on_scrape(collectors->registry, read_dropped, collectors) ||
         !metric_on_scrape(collectors->registry, collectors_client_read, collectors) ||
+        !metric_on_scrape(collectors->registry, collectors_loops_read, collectors) ||
         !metric_on_scrape(collectors->registry, collectors_process_read, collectors)) {
         collectors_free(&collectors);
         return NULL;
     }
     set_build_info(collectors, options);
     collectors_client_init(collectors);
+    collectors_loops_init(collectors);
     /* at 0 from the start, so that the first refusal is an increase */
     scrapes_of_code(collectors, 200);
     scrapes_of_code(collectors, 503);
@@ -114,6 +122,8 @@ void collectors_free(struct collectors **collectors)
     BASE_CHECK(dying->magic == COLLECTORS_MAGIC);
     *collectors = NULL;
     collectors_targets_free(&dying->targets);
+    for (size_t row = 0; row < COLLECTORS_ROWS; row++)
+        prom_gauge_destroy(dying->gauges[row]);
     metric_registry_free(&dying->registry);
     dying->magic = 0;
     free(dying);

@@ -54,6 +54,19 @@ void collectors_observe(void *observer, const struct handoff_event *event);
  * as there are scrapes. */
 void collectors_watch_client(struct collectors *collectors, struct handoff_client *client);
 
+/* The daemon's event loops, by what they serve. */
+enum collectors_loop {
+    COLLECTORS_LOOP_CONTROL,
+    COLLECTORS_LOOP_WEB,
+    COLLECTORS_LOOP_API, /* the slowest of them */
+    COLLECTORS_LOOPS
+};
+/* Scrapes ask for the longest turn of each from now on, in seconds. Before the first scrape; the
+ * host lives as long as there are scrapes. */
+void collectors_watch_loops(struct collectors *collectors,
+                            double (*longest_turn)(void *host, enum collectors_loop loop),
+                            void *host);
+
 /* The agents that have their own series from now on, at 0 from the start; all others share those
  * of the agent "other". The series of agents that are no longer named end. Before the first event,
  * and whenever the configuration changes. false: out of memory, and nothing changed. */
@@ -71,6 +84,39 @@ void collectors_count_calls(struct collectors *collectors, const struct collecto
                             size_t count);
 /* A call, by its place among them, was answered; HANDOFF_OK: without a problem. */
 void collectors_answered(struct collectors *collectors, size_t call, enum handoff_code code);
+
+/* ---- reading what was counted, for the status page ------------------------------------------- */
+
+/* Of one agent, since the start; summed over the patterns. */
+enum collectors_counted {
+    COLLECTORS_COUNTED_OUTCOME, /* + an outcome of handoff_model.h */
+    COLLECTORS_COUNTED_OPENED = COLLECTORS_COUNTED_OUTCOME + HANDOFF_OUTCOME_COUNT,
+    COLLECTORS_COUNTED_REFS_INCLUDED,
+    COLLECTORS_COUNTED_REFS_REQUESTED,
+    COLLECTORS_COUNTED_ENVELOPES, /* of which the completeness is known */
+    COLLECTORS_COUNTED_ITEMS,
+    COLLECTORS_COUNTED_ITEMS_OMITTED,
+    COLLECTORS_COUNTED_BUDGETS,        /* envelopes that had one */
+    COLLECTORS_COUNTED_BUDGET_PERMILL, /* the shares of them that were used, in thousandths */
+    COLLECTORS_COUNTED_LATENCY,        /* + a bucket of the acknowledged ones */
+    COLLECTORS_LATENCY_BUCKETS = 19,   /* the last has no bound */
+    COLLECTORS_COUNTED = COLLECTORS_COUNTED_LATENCY + COLLECTORS_LATENCY_BUCKETS,
+};
+
+/* The bounds of the latency's buckets but the last, in seconds. */
+const double *collectors_latency_bounds(void);
+
+/* Fills the counts of the agent, or those of "other" if it has no series. */
+void collectors_read_agent(const struct collectors *collectors, const char *agent,
+                           uint64_t counts[COLLECTORS_COUNTED]);
+/* The answers to a call with this code. */
+uint64_t collectors_read_answers(const struct collectors *collectors, size_t call,
+                                 enum handoff_code code);
+/* The calls that are counted, by their place. */
+const struct collectors_call *collectors_calls(const struct collectors *collectors, size_t *count);
+uint64_t collectors_read_commit_failures(const struct collectors *collectors);
+uint64_t collectors_read_shortages(const struct collectors *collectors,
+                                   enum handoff_shortage resource);
 
 /* `lines` log lines were not written because they repeated too fast. */
 void collectors_log_suppressed(struct collectors *collectors, uint64_t lines);

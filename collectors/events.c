@@ -44,6 +44,11 @@ void collectors_client_init(struct collectors *collectors)
                                                   (const char *const[]){resource});
     }
     init_secrets(collectors);
+    for (int i = 0; i < HANDOFF_ACTION_COUNT; i++) {
+        const char *action = handoff_action_name((enum handoff_action)i);
+        collectors->decisions[i] = metric_resolve(collectors->families[COLLECTORS_DECISIONS],
+                                                  (const char *const[]){action});
+    }
     for (int i = 0; i < HANDOFF_OPERATION_COUNT; i++) {
         const char *operation = handoff_operation_name((enum handoff_operation)i);
         for (int o = 0; o < COLLECTORS_OUTCOMES; o++)
@@ -146,7 +151,11 @@ void collectors_observe(void *observer, const struct handoff_event *event)
         metric_add(collectors->secrets[event->of.secrets.kind][event->of.secrets.place],
                    event->of.secrets.count);
         break;
+    case HANDOFF_EVENT_DECIDED:
+        metric_add(collectors->decisions[event->of.decided.action], 1);
+        break;
     case HANDOFF_EVENT_STORE_DISPLACED: /* a gauge, read with the next scrape */
+    case HANDOFF_EVENT_STORE_UPGRADING: /* only logged */
         break;
     }
 }
@@ -165,17 +174,21 @@ void collectors_client_read(void *arg)
     if (collectors->client == NULL)
         return;
     handoff_client_stats(collectors->client, &stats);
-    metric_gauge_set(collectors->single[COLLECTORS_STORE_BYTES], (double)stats.store_bytes);
-    metric_gauge_set(collectors->single[COLLECTORS_STORE_DISPLACED],
-                     stats.store_displaced != NULL ? 1 : 0);
-    metric_gauge_set(collectors->single[COLLECTORS_STORE_DISK_FREE], (double)stats.disk_free_bytes);
-    metric_gauge_set(collectors->single[COLLECTORS_STORE_DISK_SIZE], (double)stats.disk_bytes);
-    metric_gauge_set(collectors->single[COLLECTORS_SPINE_UP], stats.spine_up ? 1 : 0);
-    metric_gauge_set(collectors->single[COLLECTORS_TOKENIZER_EXACT], stats.exact_tokens ? 1 : 0);
-    metric_gauge_set(collectors->single[COLLECTORS_OLDEST_OPEN_TASK],
-                     event_seconds(stats.oldest_open_task_ns));
-    metric_gauge_set(collectors->single[COLLECTORS_TASK_STALLED_AFTER],
-                     (double)stats.task_stalled_after_ms / 1e3);
+    prom_gauge_set(collectors->gauges[COLLECTORS_STORE_BYTES], (double)stats.store_bytes, NULL);
+    prom_gauge_set(collectors->gauges[COLLECTORS_STORE_DISPLACED],
+                   stats.store_displaced != NULL ? 1 : 0, NULL);
+    prom_gauge_set(collectors->gauges[COLLECTORS_STORE_DISK_FREE], (double)stats.disk_free_bytes,
+                   NULL);
+    prom_gauge_set(collectors->gauges[COLLECTORS_STORE_DISK_SIZE], (double)stats.disk_bytes, NULL);
+    prom_gauge_set(collectors->gauges[COLLECTORS_SPINE_UP], stats.spine_up ? 1 : 0, NULL);
+    prom_gauge_set(collectors->gauges[COLLECTORS_SPINE_COMPLETE], stats.spine_complete ? 1 : 0,
+                   NULL);
+    prom_gauge_set(collectors->gauges[COLLECTORS_TOKENIZER_EXACT], stats.exact_tokens ? 1 : 0,
+                   NULL);
+    prom_gauge_set(collectors->gauges[COLLECTORS_OLDEST_OPEN_TASK],
+                   event_seconds(stats.oldest_open_task_ns), NULL);
+    prom_gauge_set(collectors->gauges[COLLECTORS_TASK_STALLED_AFTER],
+                   (double)stats.task_stalled_after_ms / 1e3, NULL);
     collectors_retention_read(collectors, &stats.retention);
     collectors_standing_read(collectors);
 }

@@ -8,6 +8,7 @@
 #include "collectors/collectors.h"
 #include "collectors/targets.h"
 #include "lib/metrics/metric.h"
+#include "lib/prom/prom_gauge.h"
 
 enum collectors_row {
 #define METRIC(symbol, ...) COLLECTORS_##symbol,
@@ -54,11 +55,14 @@ struct collectors {
     struct metric_registry *registry;
     struct metric_family *families[COLLECTORS_ROWS];
     struct metric_series *single[COLLECTORS_ROWS]; /* the series of a row without labels */
+    prom_gauge_t *gauges[COLLECTORS_ROWS]; /* of a gauge without labels, for what a scrape sets */
     struct metric_series *stages[COLLECTORS_STAGES];
     struct metric_series *hop_depth[HANDOFF_PATTERN_COUNT];
     struct metric_series *observations[COLLECTORS_OBSERVATIONS];
     struct collectors_retention retention;
     struct metric_series *shortages[HANDOFF_SHORTAGE_COUNT];
+    struct metric_series *loop_turns[COLLECTORS_LOOPS];
+    struct metric_series *decisions[HANDOFF_ACTION_COUNT];
     struct metric_series *secrets[HANDOFF_SECRET_COUNT][HANDOFF_SECRET_PLACE_COUNT];
     const struct collectors_call *calls; /* constant once they are counted */
     size_t ncalls;
@@ -66,7 +70,8 @@ struct collectors {
     struct collectors_targets targets;
     struct metric_series *spine[HANDOFF_OPERATION_COUNT][COLLECTORS_OUTCOMES];
     struct handoff_client *client; /* whose numbers a scrape reads; NULL: none yet */
-    bool start_known; /* process_start_time_seconds is set; under the lock of the hooks */
+    double (*longest_turn)(void *host, enum collectors_loop loop); /* NULL: not known yet */
+    void *loops_host;
 };
 
 /* The hook that reads process_*. Sets what it can read and leaves the rest as it was. */
@@ -74,6 +79,10 @@ void collectors_process_read(void *arg);
 
 /* Resolves the series that events of the client go to, so that each begins at 0. */
 void collectors_client_init(struct collectors *collectors);
+void collectors_loops_init(struct collectors *collectors);
+/* The hook that asks the daemon's loops. */
+void collectors_loops_read(void *arg);
+
 /* The hook that reads the client's numbers. */
 void collectors_client_read(void *arg);
 

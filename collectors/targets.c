@@ -111,6 +111,33 @@ static bool fill_table(struct collectors_targets *targets, struct collectors_tab
     return true;
 }
 
+static int compare_ended(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* Those whose agents are no longer named; in one walk, since there may be many. */
+static void retire_ended(struct collectors *collectors)
+{
+    struct collectors_target *target;
+    size_t count = 0, at = 0;
+    for (target = collectors->targets.all; target; target = target->next)
+        count += target->ended;
+    const char **names = count > 0 ? calloc(count, sizeof *names) : NULL;
+    for (target = collectors->targets.all; target; target = target->next) {
+        if (target->ended && names != NULL)
+            names[at++] = target->name;
+        else if (target->ended)
+            metric_retire(collectors->registry, "target_agent", target->name);
+        target->ended = false;
+    }
+    if (names != NULL) {
+        qsort(names, count, sizeof *names, compare_ended);
+        metric_retire_all(collectors->registry, "target_agent", names, count);
+    }
+    free(names);
+}
+
 /* Under the lock. Series begin before events can find them, and end after none can. */
 static void replace_table(struct collectors *collectors, struct collectors_table *table)
 {
@@ -122,10 +149,10 @@ static void replace_table(struct collectors *collectors, struct collectors_table
     publish_table(targets, table);
     for (struct collectors_target *target = targets->all; target; target = target->next) {
         bool stays = collectors_target(targets, target->name) == target;
-        if (target->configured && !stays)
-            metric_retire(collectors->registry, "target_agent", target->name);
+        target->ended = target->configured && !stays;
         target->configured = stays;
     }
+    retire_ended(collectors);
 }
 
 bool collectors_configure(struct collectors *collectors, const struct handoff_agent_options *agents,

@@ -35,7 +35,7 @@ enum collectors_ref {
 
 struct collectors_target {
     struct collectors_target *next; /* of all that were ever made; under the lock */
-    bool configured;                /* under the lock */
+    bool configured, ended;         /* under the lock; ended: its series are about to be retired */
 
     /* arrays are indexed by the enums of handoff_model.h */
 

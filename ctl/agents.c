@@ -5,73 +5,66 @@
 #include <string.h>
 #include <yyjson.h>
 
-#include "ctl/options.h"
+#include "ctl/document.h"
 #include "ctl/show.h"
+#include "ctl/table.h"
 
-static void show_agent(yyjson_val *agent)
+static enum ctl_tone tone_of_circuit(const char *circuit)
 {
-    bool configured = yyjson_is_true(yyjson_obj_get(agent, "configured"));
-    ctl_put(stdout, ctl_text(agent, "name"), 24);
-    putchar(' ');
-    ctl_put(stdout, configured ? ctl_text(agent, "delivery") : "removed", 9);
-    ctl_put(stdout, ctl_text(agent, "circuit"), 10);
-    printf("%8.0f  %9.0f  ", ctl_number(agent, "consecutive_failures"),
-           ctl_number(agent, "in_flight"));
-    if (ctl_number(agent, "retry_after_seconds") > 0)
-        printf("%.0f s\n", ctl_number(agent, "retry_after_seconds"));
-    else
-        puts("-");
+    return strcmp(circuit, handoff_circuit_name(HANDOFF_CIRCUIT_CLOSED)) == 0 ? CTL_GOOD : CTL_BAD;
 }
 
-static void show_agents(yyjson_val *list)
+static void put_agent(struct ctl_table *table, yyjson_val *agent)
 {
+    const bool configured = yyjson_is_true(yyjson_obj_get(agent, "configured"));
+    const double retry = ctl_number(agent, "retry_after_seconds");
+    const char *circuit = ctl_text(agent, "circuit");
+    char after[32] = "-";
+    if (retry > 0)
+        snprintf(after, sizeof after, "%.0f s", retry);
+    ctl_table_put(table, ctl_text(agent, "name"));
+    ctl_table_put(table, configured ? ctl_text(agent, "delivery") : "removed");
+    ctl_table_put_in(table, circuit, tone_of_circuit(circuit));
+    ctl_table_put_number(table, ctl_number(agent, "consecutive_failures"));
+    ctl_table_put_number(table, ctl_number(agent, "in_flight"));
+    ctl_table_put(table, after);
+}
+
+static void show_agents(const struct ctl_line *line, yyjson_val *list)
+{
+    static const struct ctl_column columns[] = {{"AGENT", CTL_SHRINKS, 16},
+                                                {"DELIVERY", 0, 0},
+                                                {"CIRCUIT", 0, 0},
+                                                {"FAILURES", CTL_RIGHT, 0},
+                                                {"IN FLIGHT", CTL_RIGHT, 0},
+                                                {"RETRY AFTER", 0, 0},
+                                                {NULL, 0, 0}};
     size_t i, count;
     yyjson_val *agent;
-    printf("%-24s %-9s%-10s%8s  %9s  %s\n", "AGENT", "DELIVERY", "CIRCUIT", "FAILURES", "IN FLIGHT",
-           "RETRY AFTER");
+    struct ctl_table *table = ctl_table_begin(line, columns);
     yyjson_arr_foreach(yyjson_obj_get(list, "items"), i, count, agent)
     {
-        show_agent(agent);
+        put_agent(table, agent);
     }
+    ctl_table_end(table);
 }
 
-static int reset_circuit(const struct ctl_command *command, const struct ctl_api *api,
-                         const char *name)
+int ctl_agents(const struct ctl_line *line)
 {
     struct ctl_answer answer = {0};
-    char *path = ctl_api_path("/v1/agents/", name, "/reset");
-    int code = CTL_FAILED;
-    if (path)
-        code = ctl_api_call(command, api, "POST", path, NULL, "{}", &answer);
+    int code = ctl_api_call(line, "GET", "/v1/agents", NULL, NULL, &answer);
+    if (code == CTL_OK)
+        code = ctl_show(line, &answer, show_agents);
+    ctl_answer_free(&answer);
+    return code;
+}
+
+int ctl_agents_reset(const struct ctl_line *line)
+{
+    struct ctl_answer answer = {0};
+    char *path = ctl_api_path("/v1/agents/", ctl_operand(line, 0), "/reset");
+    int code = ctl_api_call(line, "POST", path, NULL, "{}", &answer);
     ctl_answer_free(&answer);
     free(path);
     return code;
-}
-
-static int list_agents(const struct ctl_command *command, const struct ctl_api *api, bool json)
-{
-    struct ctl_answer answer = {0};
-    int code = ctl_api_call(command, api, "GET", "/v1/agents", NULL, NULL, &answer);
-    if (code == CTL_OK)
-        code = ctl_show(&answer, json, show_agents);
-    ctl_answer_free(&answer);
-    return code;
-}
-
-int ctl_agents(const struct ctl_command *command, int argc, char *const argv[])
-{
-    struct ctl_api api = {0};
-    const char *words[2] = {NULL, NULL};
-    bool json = false;
-    const struct ctl_option options[] = {{"--json", NULL, &json}};
-    const struct ctl_line line = {
-        .options = options, .noptions = 1, .words = words, .nwords = 2, .api = &api};
-    int code = ctl_take_line(command, &line, 1, argc, argv);
-    if (code != CTL_OK)
-        return code;
-    if (words[0] && strcmp(words[0], "reset") != 0)
-        return ctl_usage_error(command, "expected reset AGENT, or no verb");
-    if (words[0] && !words[1])
-        return ctl_usage_error(command, "missing AGENT");
-    return words[0] ? reset_circuit(command, &api, words[1]) : list_agents(command, &api, json);
 }

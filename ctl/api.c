@@ -10,36 +10,20 @@
 #include <yyjson.h>
 
 #include "ctl/show.h"
+#include "ctl/text.h"
 
-static const char default_url[] = "http://127.0.0.1:8780";
+static const char default_api_url[] = "http://127.0.0.1:8780";
+static const char default_web_url[] = "http://127.0.0.1:9780";
+
+/* What needs no percent-encoding, and what the name of a user may have. */
+static const char name_letters[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
 
 enum {
     CONNECT_TIMEOUT_MS = 5000,
     TOTAL_TIMEOUT_MS = 120000, /* an answer may wait for a slow receiver */
     TOKEN_MAX = 4096,
 };
-
-bool ctl_api_option(struct ctl_api *api, int argc, char *const argv[], int *i)
-{
-    const struct {
-        const char *name;
-        const char **value;
-    } options[] = {{"--api.url", &api->url}, {"--token-file", &api->token_file}};
-    for (size_t o = 0; o < sizeof(options) / sizeof(options[0]); o++) {
-        size_t length = strlen(options[o].name);
-        if (strncmp(argv[*i], options[o].name, length) != 0)
-            continue;
-        if (argv[*i][length] == '=') {
-            *options[o].value = argv[*i] + length + 1;
-            return true;
-        }
-        if (argv[*i][length] == '\0' && *i + 1 < argc) {
-            *options[o].value = argv[++*i];
-            return true;
-        }
-    }
-    return false;
-}
 
 /* ---- one transfer --------------------------------------------------------------------------- */
 
@@ -69,7 +53,7 @@ static struct curl_slist *with_header(struct curl_slist *headers, const char *na
 }
 
 /* "Bearer <first word of the file>"; free() it. NULL on failure, which is reported on stderr. */
-static char *read_bearer_token(const struct ctl_command *command, const char *path)
+static char *read_bearer_token(const struct ctl_line *line, const char *path)
 {
     char token[TOKEN_MAX] = "", *value = NULL;
     FILE *file = fopen(path, "re");
@@ -78,7 +62,8 @@ static char *read_bearer_token(const struct ctl_command *command, const char *pa
         fclose(file);
     token[strcspn(token, " \t\r\n")] = '\0';
     if (!read || !*token)
-        fprintf(stderr, "handoffctl %s: no token in %s (--token-file)\n", command->name, path);
+        fprintf(stderr, "handoffctl %s: no token in %s (--token-file)\n", line->command->name,
+                path);
     else if (asprintf(&value, "Bearer %s", token) < 0)
         value = NULL;
     return value;
@@ -101,16 +86,30 @@ static char *set_target(CURL *curl, const char *base, const char *path)
     return url;
 }
 
-static const char *url_of(const struct ctl_api *api)
+static const char *address_of(const char *given, const char *variable, const char *fallback)
 {
-    const char *given = api->url ? api->url : getenv("HANDOFF_API_URL");
-    return given && *given ? given : default_url;
+    const char *found = given ? given : getenv(variable);
+    return found && *found ? found : fallback;
 }
 
-static const char *token_file_of(const struct ctl_api *api)
+const char *ctl_api_url(const struct ctl_line *line)
 {
-    const char *given = api->token_file ? api->token_file : getenv("HANDOFF_TOKEN_FILE");
-    return given && *given ? given : NULL;
+    return address_of(ctl_value(line, "api.url"), "HANDOFF_API_URL", default_api_url);
+}
+
+const char *ctl_web_url(const struct ctl_line *line)
+{
+    return address_of(ctl_value(line, "web.url"), "HANDOFF_WEB_URL", default_web_url);
+}
+
+const char *ctl_token_file(const struct ctl_line *line)
+{
+    return address_of(ctl_value(line, "token-file"), "HANDOFF_TOKEN_FILE", NULL);
+}
+
+static const char *url_of_call(const struct ctl_line *line, const struct ctl_call *call)
+{
+    return call->web ? ctl_web_url(line) : ctl_api_url(line);
 }
 
 static const char *header_value(CURL *curl, const char *name)
@@ -125,24 +124,27 @@ static void read_response(CURL *curl, struct ctl_answer *answer)
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
     snprintf(answer->handoff_id, sizeof(answer->handoff_id), "%s",
              header_value(curl, "Handoff-Id"));
+    snprintf(answer->date, sizeof(answer->date), "%s", header_value(curl, "Date"));
     answer->attempt = strtol(header_value(curl, "Handoff-Attempt"), NULL, 10);
     answer->lease_s = strtol(header_value(curl, "Handoff-Lease-Seconds"), NULL, 10);
 }
 
-static CURLcode perform_transfer(const struct ctl_api *api, const struct ctl_call *call,
+static CURLcode perform_transfer(const struct ctl_line *line, const struct ctl_call *call,
                                  struct curl_slist *headers, struct ctl_answer *answer)
 {
     const char *body = call->body;
     CURL *curl = curl_easy_init();
     if (!curl)
         return CURLE_OUT_OF_MEMORY;
-    char *url = set_target(curl, url_of(api), call->path);
+    char *url = set_target(curl, url_of_call(line, call), call->path);
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call->method);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, collect_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)TOTAL_TIMEOUT_MS);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
+                     call->timeout_ms ? call->timeout_ms : (long)CONNECT_TIMEOUT_MS);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS,
+                     call->timeout_ms ? call->timeout_ms : (long)TOTAL_TIMEOUT_MS);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* the sidecar runs on this machine */
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -162,10 +164,10 @@ static CURLcode perform_transfer(const struct ctl_api *api, const struct ctl_cal
 
 /* One line: "budget_too_small: detail", with what is allowed if the detail does not say it. Parts
  * of it are untrusted text. */
-static void put_problem(const struct ctl_command *command, yyjson_val *problem)
+static void put_problem(const struct ctl_line *line, yyjson_val *problem)
 {
     const char *detail = ctl_text(problem, "detail"), *allowed = ctl_text(problem, "allowed");
-    fprintf(stderr, "handoffctl %s: ", command->name);
+    fprintf(stderr, "handoffctl %s: ", line->command->name);
     ctl_put(stderr, ctl_text(problem, "code"), 0);
     fputs(": ", stderr);
     ctl_put(stderr, detail, 0);
@@ -179,56 +181,82 @@ static void put_problem(const struct ctl_command *command, yyjson_val *problem)
     fputc('\n', stderr);
 }
 
-int ctl_api_check_answer(const struct ctl_command *command, const struct ctl_answer *answer)
+int ctl_api_check_answer(const struct ctl_line *line, const struct ctl_answer *answer)
 {
     if (answer->status / 100 == 2)
         return CTL_OK;
     yyjson_doc *doc = answer->body ? yyjson_read(answer->body, answer->size, 0) : NULL;
     yyjson_val *problem = yyjson_doc_get_root(doc);
     if (*ctl_text(problem, "code"))
-        put_problem(command, problem);
+        put_problem(line, problem);
     else
-        fprintf(stderr, "handoffctl %s: unexpected status %ld\n", command->name, answer->status);
+        fprintf(stderr, "handoffctl %s: unexpected status %ld\n", line->command->name,
+                answer->status);
     yyjson_doc_free(doc);
     return answer->status == 404 ? CTL_NOT_FOUND : CTL_FAILED;
 }
 
-int ctl_api_exchange(const struct ctl_command *command, const struct ctl_api *api,
-                     const struct ctl_call *call, struct ctl_answer *answer)
+/* Who decides, for the record of decisions: the token says on whose behalf, this says who it was.
+ */
+static const char *user_name(const struct ctl_call *call)
+{
+    const char *name = getenv("USER");
+    if (strcmp(call->method, "GET") == 0 || call->web || !name)
+        return NULL;
+    return *name && strspn(name, name_letters) == strlen(name) ? name : NULL;
+}
+
+static struct curl_slist *make_headers(const struct ctl_call *call, const char *token)
 {
     struct curl_slist *headers = NULL;
-    char *token = NULL;
-    *answer = (struct ctl_answer){0};
-    if (token_file_of(api)) {
-        token = read_bearer_token(command, token_file_of(api));
-        if (!token)
-            return CTL_FAILED;
-    }
     headers = with_header(headers, "Authorization", token);
     headers = with_header(headers, "Accept", call->accept);
     headers = with_header(headers, "Content-Type", call->body ? "application/json" : NULL);
     headers = with_header(headers, "Expect", call->body ? "" : NULL);
     headers = with_header(headers, "Prefer", call->prefer);
-    headers = with_header(headers, "Idempotency-Key", call->idempotency_key);
-    CURLcode result = perform_transfer(api, call, headers, answer);
+    headers = with_header(headers, "Handoff-Decided-By", user_name(call));
+    return with_header(headers, "Idempotency-Key", call->idempotency_key);
+}
+
+static void report_unreachable(const struct ctl_line *line, const struct ctl_call *call,
+                               CURLcode result)
+{
+    if (!call->quiet)
+        fprintf(stderr, "handoffctl %s: %s: %s (--%s)\n", line->command->name,
+                url_of_call(line, call), curl_easy_strerror(result),
+                call->web ? "web.url" : "api.url");
+}
+
+int ctl_api_exchange(const struct ctl_line *line, const struct ctl_call *call,
+                     struct ctl_answer *answer)
+{
+    char *token = NULL;
+    *answer = (struct ctl_answer){0};
+    if (!call->web && ctl_token_file(line)) {
+        token = read_bearer_token(line, ctl_token_file(line));
+        if (!token)
+            return CTL_FAILED;
+    }
+    struct curl_slist *headers = make_headers(call, token);
+    CURLcode result = perform_transfer(line, call, headers, answer);
     curl_slist_free_all(headers);
     if (token)
         explicit_bzero(token, strlen(token));
     free(token);
     if (result == CURLE_OK)
         return CTL_OK;
-    if (!call->quiet)
-        fprintf(stderr, "handoffctl %s: %s: %s (--api.url)\n", command->name, url_of(api),
-                curl_easy_strerror(result));
+    report_unreachable(line, call, result);
     return CTL_UNREACHABLE;
 }
 
-int ctl_api_call(const struct ctl_command *command, const struct ctl_api *api, const char *method,
-                 const char *path, const char *accept, const char *body, struct ctl_answer *answer)
+int ctl_api_call(const struct ctl_line *line, const char *method, const char *path,
+                 const char *accept, const char *body, struct ctl_answer *answer)
 {
     const struct ctl_call call = {.method = method, .path = path, .accept = accept, .body = body};
-    int code = ctl_api_exchange(command, api, &call, answer);
-    return code == CTL_OK ? ctl_api_check_answer(command, answer) : code;
+    if (!path)
+        return CTL_FAILED;
+    int code = ctl_api_exchange(line, &call, answer);
+    return code == CTL_OK ? ctl_api_check_answer(line, answer) : code;
 }
 
 void ctl_answer_free(struct ctl_answer *answer)
@@ -243,7 +271,7 @@ char *ctl_api_escape(const char *text)
     char *escaped = malloc(3 * strlen(text) + 1), *to = escaped;
     for (; escaped && *text; text++) {
         unsigned char c = (unsigned char)*text;
-        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~", c)) {
+        if (strchr(name_letters, c)) {
             *to++ = (char)c;
         } else {
             *to++ = '%';
@@ -278,4 +306,13 @@ bool ctl_api_add_query(char **path, const char *name, const char *value)
     free(*path);
     *path = longer;
     return longer != NULL;
+}
+
+bool ctl_api_add_options(char **path, const struct ctl_line *line, const char *const *names)
+{
+    for (; *names; names++) {
+        if (!ctl_api_add_query(path, *names, ctl_value(line, *names)))
+            return false;
+    }
+    return *path != NULL;
 }

@@ -5,13 +5,15 @@
 #include <yyjson.h>
 
 #include "client/handoff.h"
-#include "ctl/command.h"
+#include "ctl/command_line.h"
 #include "ctl/show.h"
+#include "ctl/text.h"
 
 static void print_json_line(void *context, const char *json)
 {
     (void)context;
-    puts(json);
+    ctl_put_document(json, strlen(json), true);
+    putchar('\n');
 }
 
 static void print_parents_of(yyjson_val *parents)
@@ -63,22 +65,21 @@ static void print_audited(void *context, const char *json)
     yyjson_doc_free(doc);
 }
 
-int ctl_audit(const struct ctl_command *command, int argc, char *const argv[])
+int ctl_audit(const struct ctl_line *line)
 {
-    const bool json = argc == 4 && strcmp(argv[3], "--json") == 0;
+    const bool json = ctl_flag(line, "json");
+    const char *path = ctl_operand(line, 0), *task = ctl_operand(line, 1);
     struct handoff_store_report report;
     struct handoff_error error;
     char text[512];
-    if (argc != 3 && !json)
-        return ctl_usage_error(command, "expected PATH TASK, and --json or nothing");
-    if (handoff_store_audit(argv[1], argv[2], json ? print_json_line : print_audited, NULL, &report,
+    if (handoff_store_audit(path, task, json ? print_json_line : print_audited, NULL, &report,
                             &error) != HANDOFF_OK) {
         handoff_error_text(&error, text, sizeof text);
         fprintf(stderr, "handoffctl audit: %s\n", text);
         return CTL_FAILED;
     }
     if (report.envelopes == 0) {
-        fprintf(stderr, "handoffctl audit: no envelopes for task %s\n", argv[2]);
+        fprintf(stderr, "handoffctl audit: no envelopes for task %s\n", task);
         return CTL_NOT_FOUND;
     }
     if (!json)

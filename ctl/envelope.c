@@ -7,51 +7,48 @@
 #include <stdlib.h>
 #include <yyjson.h>
 
-#include "ctl/api.h"
-#include "ctl/command.h"
+#include "ctl/document.h"
 #include "ctl/request.h"
+#include "ctl/text.h"
 
 static int print_pretty(const struct ctl_answer *answer)
 {
+    size_t size;
     yyjson_doc *doc = yyjson_read(answer->body, answer->size, YYJSON_READ_NUMBER_AS_RAW);
-    char *text = yyjson_write(doc, YYJSON_WRITE_PRETTY_TWO_SPACES, NULL);
-    if (text)
-        puts(text);
+    char *text = yyjson_write(doc, YYJSON_WRITE_PRETTY_TWO_SPACES, &size);
+    if (text) {
+        ctl_put_document(text, size, true);
+        putchar('\n');
+    }
     free(text);
     yyjson_doc_free(doc);
     return text ? CTL_OK : CTL_FAILED;
 }
 
-static int assemble_and_print(const struct ctl_command *command, const struct ctl_request *request,
-                              bool markdown, bool json)
+static int print_envelope(const struct ctl_line *line, const struct ctl_answer *answer)
 {
-    struct ctl_answer answer = {0};
-    char *body = yyjson_mut_write(request->body, 0, NULL);
-    int code = CTL_FAILED;
-    if (body)
-        code = ctl_api_call(command, &request->api, "POST", "/v1/envelopes",
-                            markdown ? "text/markdown" : NULL, body, &answer);
-    if (code == CTL_OK && (json || markdown))
-        fwrite(answer.body, 1, answer.size, stdout);
-    else if (code == CTL_OK)
-        code = print_pretty(&answer);
-    if (code == CTL_OK && json)
-        putchar('\n');
-    free(body);
-    ctl_answer_free(&answer);
-    return code;
+    if (ctl_flag(line, "markdown"))
+        ctl_put_document(answer->body, answer->size, false);
+    else if (line->format == CTL_TABLE || line->format == CTL_WIDE)
+        return print_pretty(answer);
+    else
+        return ctl_show(line, answer, NULL);
+    return CTL_OK;
 }
 
-int ctl_envelope(const struct ctl_command *command, int argc, char *const argv[])
+int ctl_envelope(const struct ctl_line *line)
 {
-    bool markdown = false, json = false;
-    const struct ctl_option options[] = {{"--markdown", NULL, &markdown}, {"--json", NULL, &json}};
-    struct ctl_request request = {.options = options, .noptions = 2};
-    int code = ctl_request_read(command, &request, argc, argv);
-    if (code == CTL_OK && json && markdown)
-        code = ctl_usage_error(command, "--json and --markdown are mutually exclusive");
+    const char *accept = ctl_flag(line, "markdown") ? "text/markdown" : NULL;
+    struct ctl_answer answer = {0};
+    char *body = NULL;
+    if (accept && line->format != CTL_TABLE)
+        return ctl_usage_error(line, "--markdown and another format are mutually exclusive");
+    int code = ctl_request_body(line, &body);
     if (code == CTL_OK)
-        code = assemble_and_print(command, &request, markdown, json);
-    yyjson_mut_doc_free(request.body);
+        code = ctl_api_call(line, "POST", "/v1/envelopes", accept, body, &answer);
+    if (code == CTL_OK)
+        code = print_envelope(line, &answer);
+    free(body);
+    ctl_answer_free(&answer);
     return code;
 }

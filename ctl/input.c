@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and options of sub-commands; see input.h. One thread. */
+/* Files of sub-commands; see input.h. One thread. */
 #include "ctl/input.h"
 
 #include <errno.h>
@@ -31,26 +31,14 @@ static char *read_stream(FILE *file, size_t *size)
     return text;
 }
 
-char *ctl_read_file(const struct ctl_command *command, const char *path, size_t *size)
+char *ctl_read_file(const struct ctl_line *line, const char *path, size_t *size)
 {
     int is_stdin = strcmp(path, "-") == 0;
     FILE *file = is_stdin ? stdin : fopen(path, "re");
     char *text = file ? read_stream(file, size) : NULL;
     if (!text)
-        fprintf(stderr, "handoffctl %s: %s: %s\n", command->name, path, strerror(errno));
+        fprintf(stderr, "handoffctl %s: %s: %s\n", line->command->name, path, strerror(errno));
     if (file && !is_stdin)
         fclose(file);
     return text;
-}
-
-const char *ctl_option(const char *name, int argc, char *const argv[], int *i)
-{
-    size_t length = strlen(name);
-    if (strncmp(argv[*i], name, length) != 0)
-        return NULL;
-    if (argv[*i][length] == '=')
-        return argv[*i] + length + 1;
-    if (argv[*i][length] != '\0')
-        return NULL;
-    return ++*i < argc ? argv[*i] : "";
 }

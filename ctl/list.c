@@ -1,85 +1,71 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl handoffs: handoffs by state, agents, task and time. One thread. */
+/* handoffctl list: handoffs by state, agents, task and time; see list.h. One thread. */
+#include "ctl/list.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <yyjson.h>
 
-#include "ctl/options.h"
+#include "ctl/document.h"
 #include "ctl/show.h"
+#include "ctl/table.h"
 
-struct list_arguments {
-    const struct ctl_command *command;
-    struct ctl_api api;
-    const char *state, *source, *target, *task, *since, *limit, *cursor;
-    bool json;
-};
+static const struct ctl_column listed_columns[] = {{"ID", 0, 0},
+                                                   {"AGE", CTL_RIGHT, 0},
+                                                   {"STATE", 0, 0},
+                                                   {"SOURCE", CTL_SHRINKS, 8},
+                                                   {"TARGET", CTL_SHRINKS, 8},
+                                                   {"ATTEMPTS", CTL_RIGHT | CTL_ON_WIDE, 0},
+                                                   {"TOKENS", CTL_RIGHT | CTL_ON_WIDE, 0},
+                                                   {"SETTLED", CTL_ON_WIDE, 0},
+                                                   {"REASON", CTL_ON_WIDE, 0},
+                                                   {"SUMMARY", CTL_ON_WIDE, 0},
+                                                   {"TASK", CTL_SHRINKS, 24},
+                                                   {NULL, 0, 0}};
 
-static int take_list_arguments(struct list_arguments *arguments, int argc, char *const argv[])
+static void put_listed(struct ctl_table *table, yyjson_val *handoff)
 {
-    const struct ctl_option options[] = {
-        {"--state", &arguments->state, NULL},   {"--source", &arguments->source, NULL},
-        {"--target", &arguments->target, NULL}, {"--task", &arguments->task, NULL},
-        {"--since", &arguments->since, NULL},   {"--limit", &arguments->limit, NULL},
-        {"--cursor", &arguments->cursor, NULL}, {"--json", NULL, &arguments->json}};
-    const struct ctl_line line = {.options = options,
-                                  .noptions = sizeof(options) / sizeof(options[0]),
-                                  .api = &arguments->api};
-    return ctl_take_line(arguments->command, &line, 1, argc, argv);
+    ctl_table_put(table, ctl_text(handoff, "id"));
+    ctl_table_put_age(table, ctl_text(handoff, "created_at"));
+    ctl_table_put_in(table, ctl_text(handoff, "state"), ctl_tone_of_state(handoff));
+    ctl_table_put(table, ctl_text(handoff, "source_agent"));
+    ctl_table_put(table, ctl_text(handoff, "target_agent"));
+    ctl_table_put_number(table, ctl_number(handoff, "attempts"));
+    ctl_table_put_number(table, ctl_number(handoff, "token_count"));
+    ctl_table_put(table, ctl_text(handoff, "settled_at"));
+    ctl_table_put(table, ctl_text(handoff, "reason"));
+    ctl_table_put(table, ctl_text(handoff, "summary"));
+    ctl_table_put(table, ctl_text(handoff, "task_id"));
 }
 
-static int get_handoffs(const struct list_arguments *arguments, struct ctl_answer *answer)
-{
-    char *path = ctl_api_path("/v1/handoffs", "", "");
-    int code = CTL_FAILED;
-    if (ctl_api_add_query(&path, "state", arguments->state) &&
-        ctl_api_add_query(&path, "source", arguments->source) &&
-        ctl_api_add_query(&path, "target", arguments->target) &&
-        ctl_api_add_query(&path, "task", arguments->task) &&
-        ctl_api_add_query(&path, "since", arguments->since) &&
-        ctl_api_add_query(&path, "limit", arguments->limit) &&
-        ctl_api_add_query(&path, "cursor", arguments->cursor))
-        code = ctl_api_call(arguments->command, &arguments->api, "GET", path, NULL, NULL, answer);
-    free(path);
-    return code;
-}
-
-static void put_column(yyjson_val *handoff, const char *key, int width)
-{
-    ctl_put(stdout, ctl_text(handoff, key), width);
-    fputs("  ", stdout);
-}
-
-static void show_handoffs(yyjson_val *list)
+void ctl_show_handoffs(const struct ctl_line *line, yyjson_val *list)
 {
     size_t i, count;
     yyjson_val *handoff, *items = yyjson_obj_get(list, "items");
-    if (yyjson_arr_size(items) == 0)
+    if (yyjson_arr_size(items) == 0) {
         puts("no handoffs");
-    else
-        printf("%-36s  %-24s  %-12s  %-20s  %-20s  %s\n", "ID", "CREATED", "STATE", "SOURCE",
-               "TARGET", "TASK");
-    yyjson_arr_foreach(items, i, count, handoff)
-    {
-        put_column(handoff, "id", 36);
-        put_column(handoff, "created_at", 24);
-        put_column(handoff, "state", 12);
-        put_column(handoff, "source_agent", 20);
-        put_column(handoff, "target_agent", 20);
-        ctl_put(stdout, ctl_text(handoff, "task_id"), 0);
-        putchar('\n');
+    } else {
+        struct ctl_table *table = ctl_table_begin(line, listed_columns);
+        yyjson_arr_foreach(items, i, count, handoff)
+        {
+            put_listed(table, handoff);
+        }
+        ctl_table_end(table);
     }
     ctl_show_next(list);
 }
 
-int ctl_list(const struct ctl_command *command, int argc, char *const argv[])
+int ctl_list(const struct ctl_line *line)
 {
-    struct list_arguments arguments = {.command = command};
+    static const char *const filters[] = {"state", "source", "target", "task",
+                                          "since", "limit",  "cursor", NULL};
     struct ctl_answer answer = {0};
-    int code = take_list_arguments(&arguments, argc, argv);
+    char *path = ctl_api_path("/v1/handoffs", "", "");
+    int code = CTL_FAILED;
+    if (ctl_api_add_options(&path, line, filters))
+        code = ctl_api_call(line, "GET", path, NULL, NULL, &answer);
     if (code == CTL_OK)
-        code = get_handoffs(&arguments, &answer);
-    if (code == CTL_OK)
-        code = ctl_show(&answer, arguments.json, show_handoffs);
+        code = ctl_show(line, &answer, ctl_show_handoffs);
     ctl_answer_free(&answer);
+    free(path);
     return code;
 }

@@ -8,33 +8,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <yyjson.h>
 
 #include "ctl/input.h"
 
-enum kind { TEXT, LIST, JSON, CONSTRAINT_JSON, CONSTRAINT_TEXT, CONSTRAINT_PAIR };
+enum kind { TEXT, LIST, JSON, NO, CONSTRAINT_JSON, CONSTRAINT_TEXT, CONSTRAINT_PAIR };
 
 static const struct row {
     const char *option, *field;
     enum kind kind;
 } rows[] = {
-    {"--from", "source_agent", TEXT},
-    {"--to", "target_agent", TEXT},
-    {"--summary", "task_summary", TEXT},
-    {"--task", "task_id", TEXT},
-    {"--intent", "intent", TEXT},
-    {"--memory", "memory_ids", LIST},
-    {"--recent", "include_recent", JSON},
-    {"--state", "state", JSON},
-    {"--history", "execution_history", JSON},
-    {"--expect", "expected_output", JSON},
-    {"--max-tokens", "max_tokens", CONSTRAINT_JSON},
-    {"--deadline", "deadline", CONSTRAINT_TEXT},
-    {"--constraint", NULL, CONSTRAINT_PAIR},
-    {"--strategy", "strategy", TEXT},
-    {"--previous", "previous_id", TEXT},
-    {"--pattern", "pattern", TEXT},
-    {"--channel", "channel", TEXT},
-    {"--pipeline", "pipeline", TEXT},
+    {"from", "source_agent", TEXT},
+    {"to", "target_agent", TEXT},
+    {"summary", "task_summary", TEXT},
+    {"task", "task_id", TEXT},
+    {"intent", "intent", TEXT},
+    {"memory", "memory_ids", LIST},
+    {"recent", "include_recent", JSON},
+    {"state", "state", JSON},
+    {"history", "execution_history", JSON},
+    {"expect", "expected_output", JSON},
+    {"max-tokens", "max_tokens", CONSTRAINT_JSON},
+    {"deadline", "deadline", CONSTRAINT_TEXT},
+    {"constraint", NULL, CONSTRAINT_PAIR},
+    {"strategy", "strategy", TEXT},
+    {"previous", "previous_id", TEXT},
+    {"pattern", "pattern", TEXT},
+    {"channel", "channel", TEXT},
+    {"pipeline", "pipeline", TEXT},
+    {"no-pins", "include_pins", NO},
 };
 
 /* ---- filling the request -----------------------------------------------------------------------
@@ -83,6 +85,8 @@ static bool set_field(yyjson_mut_doc *doc, const struct row *row, const char *va
         return put_member(doc, root, row->field, length, yyjson_mut_strcpy(doc, value));
     case JSON:
         return put_member(doc, root, row->field, length, json_or_text(doc, value, false));
+    case NO:
+        return put_member(doc, root, row->field, length, yyjson_mut_false(doc));
     case LIST:
         return yyjson_mut_arr_append(get_or_add_member(doc, row->field, true),
                                      yyjson_mut_strcpy(doc, value));
@@ -97,87 +101,68 @@ static bool set_field(yyjson_mut_doc *doc, const struct row *row, const char *va
     }
 }
 
-/* Returns CTL_OK, or the exit code after reporting the reason. */
-static int take_argument(const struct ctl_command *command, struct ctl_request *request, int argc,
-                         char *const argv[], int *i)
+static const struct row *row_of_option(const char *name)
 {
-    if (ctl_api_option(&request->api, argc, argv, i) ||
-        ctl_take_option(request->options, request->noptions, argc, argv, i))
-        return CTL_OK;
-    if (strcmp(argv[*i], "--no-pins") == 0)
-        return put_member(request->body, yyjson_mut_doc_get_root(request->body), "include_pins", 12,
-                          yyjson_mut_false(request->body))
-                   ? CTL_OK
-                   : CTL_FAILED;
-    if (argv[*i][0] != '-' || strcmp(argv[*i], "-") == 0)
-        return CTL_OK; /* the file, which was read first */
-    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
-        const char *value = ctl_option(rows[r].option, argc, argv, i);
-        if (!value)
-            continue;
-        if (*i < argc && set_field(request->body, &rows[r], value))
-            return CTL_OK;
-        fprintf(stderr, "handoffctl %s: %s: invalid value \"%s\"\n", command->name, rows[r].option,
-                value);
-        return CTL_USAGE;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].option, name) == 0)
+            return &rows[i];
     }
-    fprintf(stderr, "handoffctl %s: unknown option %s, see handoffctl %s --help\n", command->name,
-            argv[*i < argc ? *i : argc - 1], command->name);
-    return CTL_USAGE;
+    return NULL; /* an option of the command itself */
 }
 
-/* The first argument that is neither an option nor an option's value. */
-static const char *find_file(const struct ctl_request *request, int argc, char *const argv[])
+static int set_fields(const struct ctl_line *line, yyjson_mut_doc *doc)
 {
-    struct ctl_api ignored = {0};
-    for (int i = 1; i < argc; i++) {
-        if (argv[i][0] != '-' || strcmp(argv[i], "-") == 0)
-            return argv[i];
-        if (ctl_api_option(&ignored, argc, argv, &i) ||
-            ctl_take_option(request->options, request->noptions, argc, argv, &i))
-            continue;
-        for (size_t r = 0; i < argc && r < sizeof(rows) / sizeof(rows[0]); r++) {
-            if (ctl_option(rows[r].option, argc, argv, &i))
-                break;
+    for (size_t i = 0; i < line->ngiven; i++) {
+        const struct ctl_given *given = &line->given[i];
+        const struct row *row = row_of_option(given->option->name);
+        if (row && !set_field(doc, row, given->value)) {
+            fprintf(stderr, "handoffctl %s: --%s: invalid value \"%s\"\n", line->command->name,
+                    row->option, given->value);
+            return CTL_USAGE;
         }
     }
-    return NULL;
+    return CTL_OK;
 }
 
-/* The request to start with: the file's object, or an empty one. */
-static int load_body(const struct ctl_command *command, struct ctl_request *request,
-                     const char *path)
+/* The request to start with: the file's object, or an empty one. NULL: it cannot be read, which is
+ * reported. */
+static yyjson_mut_doc *load_body(const struct ctl_line *line, const char *path)
 {
     size_t size;
-    char *text;
-    yyjson_doc *read = NULL;
     if (!path) {
-        request->body = yyjson_mut_doc_new(NULL);
-        yyjson_mut_doc_set_root(request->body, yyjson_mut_obj(request->body));
-        return CTL_OK;
+        yyjson_mut_doc *empty = yyjson_mut_doc_new(NULL);
+        yyjson_mut_doc_set_root(empty, yyjson_mut_obj(empty));
+        return empty;
     }
-    text = ctl_read_file(command, path, &size);
+    char *text = ctl_read_file(line, path, &size);
     if (!text)
-        return CTL_FAILED;
-    read = yyjson_read(text, size, YYJSON_READ_NUMBER_AS_RAW);
+        return NULL;
+    yyjson_mut_doc *body = NULL;
+    yyjson_doc *read = yyjson_read(text, size, YYJSON_READ_NUMBER_AS_RAW);
     free(text);
     if (yyjson_is_obj(yyjson_doc_get_root(read)))
-        request->body = yyjson_doc_mut_copy(read, NULL);
+        body = yyjson_doc_mut_copy(read, NULL);
     yyjson_doc_free(read);
-    if (request->body)
-        return CTL_OK;
-    fprintf(stderr, "handoffctl %s: %s is not a JSON object\n", command->name, path);
-    return CTL_FAILED;
+    if (!body)
+        fprintf(stderr, "handoffctl %s: %s is not a JSON object\n", line->command->name, path);
+    return body;
 }
 
-int ctl_request_read(const struct ctl_command *command, struct ctl_request *request, int argc,
-                     char *const argv[])
+int ctl_request_body(const struct ctl_line *line, char **body)
 {
-    if (argc < 2)
-        return ctl_usage_error(command,
+    if (line->noperands == 0 && line->ngiven == 0)
+        return ctl_usage_error(line,
                                "expected FILE, or options such as --from, --to and --summary");
-    int code = load_body(command, request, find_file(request, argc, argv));
-    for (int i = 1; i < argc && code == CTL_OK; i++)
-        code = take_argument(command, request, argc, argv, &i);
+    yyjson_mut_doc *doc = load_body(line, ctl_operand(line, 0));
+    if (!doc)
+        return CTL_FAILED;
+    int code = set_fields(line, doc);
+    if (code == CTL_OK)
+        *body = yyjson_mut_write(doc, 0, NULL);
+    yyjson_mut_doc_free(doc);
+    if (code == CTL_OK && !*body) {
+        fprintf(stderr, "handoffctl %s: a value is not UTF-8\n", line->command->name);
+        code = CTL_USAGE;
+    }
     return code;
 }

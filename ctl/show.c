@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of the API as text; see show.h. One thread. */
+/* Handoffs and attempts as text; see show.h. One thread. */
 #include "ctl/show.h"
 
 #include <string.h>
+
+#include "ctl/table.h"
+#include "ctl/text.h"
 
 const char *ctl_text(yyjson_val *object, const char *key)
 {
@@ -20,87 +23,6 @@ double ctl_number(yyjson_val *object, const char *key)
     return yyjson_get_num(yyjson_obj_get(object, key));
 }
 
-/* Control characters of ASCII, and of Latin-1 (U+0080 to U+009F), which some terminals obey too. */
-static bool is_control_character(const unsigned char *at)
-{
-    return at[0] < 0x20 || at[0] == 0x7F || (at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0);
-}
-
-/* Unicode's Bidi_Control characters: they can make a text look like another, and affect what
- * follows it. U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
-static bool is_bidi_control(const unsigned char *at)
-{
-    if (at[0] == 0xD8)
-        return at[1] == 0x9C;
-    if (at[0] != 0xE2)
-        return false;
-    return (at[1] == 0x80 &&
-            (at[2] == 0x8E || at[2] == 0x8F || (at[2] >= 0xAA && at[2] <= 0xAE))) ||
-           (at[1] == 0x81 && at[2] >= 0xA6 && at[2] <= 0xA9);
-}
-
-/* The number of bytes of a character after the first. */
-static size_t bytes_behind(const unsigned char *at)
-{
-    return at[0] >= 0xE0 ? 2 : at[0] >= 0xC0 ? 1 : 0;
-}
-
-/* Returns its last byte. */
-static const unsigned char *put_visible(FILE *out, const unsigned char *at)
-{
-    const bool control = is_control_character(at) || is_bidi_control(at);
-    putc(control ? '?' : *at, out);
-    return control ? at + bytes_behind(at) : at;
-}
-
-void ctl_put(FILE *out, const char *text, int width)
-{
-    int columns = 0;
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        columns += (*at & 0xC0) != 0x80; /* else of a character already counted */
-        at = put_visible(out, at);
-    }
-    for (; columns < width; columns++)
-        putc(' ', out);
-}
-
-void ctl_put_line(const char *before, const char *text)
-{
-    fputs(before, stdout);
-    ctl_put(stdout, text, 0);
-    putchar('\n');
-}
-
-void ctl_put_lines(const char *text)
-{
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        if (*at == '\n' || *at == '\t')
-            putchar(*at);
-        else
-            at = put_visible(stdout, at);
-    }
-}
-
-int ctl_show(const struct ctl_answer *answer, bool json, void (*show)(yyjson_val *root))
-{
-    if (answer->size == 0)
-        return CTL_OK;
-    if (json) {
-        fwrite(answer->body, 1, answer->size, stdout);
-        putchar('\n');
-        return CTL_OK;
-    }
-    yyjson_doc *doc = yyjson_read(answer->body, answer->size, 0);
-    if (!doc) {
-        fputs("handoffctl: the answer is not JSON; does --api.url point to the agent API?\n",
-              stderr);
-        return CTL_FAILED;
-    }
-    show(yyjson_doc_get_root(doc));
-    yyjson_doc_free(doc);
-    return CTL_OK;
-}
-
 /* ---- handoffs ----------------------------------------------------------------------------------
  */
 
@@ -108,8 +30,29 @@ void ctl_put_state(FILE *out, yyjson_val *handoff, int width)
 {
     char text[256];
     const char *reason = ctl_text(handoff, "reason");
+    const enum ctl_tone tone = ctl_tone_of_state(handoff);
     snprintf(text, sizeof(text), *reason ? "%s (%s)" : "%s", ctl_text(handoff, "state"), reason);
+    ctl_tone_begin(out, tone);
     ctl_put(out, text, width);
+    ctl_tone_end(out, tone);
+}
+
+enum ctl_tone ctl_tone_of_state(yyjson_val *handoff)
+{
+    switch (ctl_state(handoff)) {
+    case HANDOFF_STATE_ACKNOWLEDGED:
+        return CTL_GOOD;
+    case HANDOFF_STATE_IN_FLIGHT:
+    case HANDOFF_STATE_AWAITING_ACK:
+        return CTL_BUSY;
+    case HANDOFF_STATE_PARKED:
+    case HANDOFF_STATE_EXPIRED:
+        return CTL_BAD;
+    case HANDOFF_STATE_DISCARDED:
+        return CTL_FAINT;
+    default:
+        return CTL_PLAIN;
+    }
 }
 
 static void print_field(const char *name, const char *text)
@@ -144,8 +87,9 @@ static void show_progress(yyjson_val *handoff)
     fputs(")\n", stdout);
 }
 
-void ctl_show_handoff(yyjson_val *handoff)
+void ctl_show_handoff(const struct ctl_line *line, yyjson_val *handoff)
 {
+    (void)line;
     print_field("handoff", ctl_text(handoff, "id"));
     printf("%-12s", "state");
     ctl_put_state(stdout, handoff, 0);
@@ -164,8 +108,9 @@ void ctl_show_handoff(yyjson_val *handoff)
     show_memories(handoff);
 }
 
-void ctl_show_handoff_line(yyjson_val *handoff)
+void ctl_show_handoff_line(const struct ctl_line *line, yyjson_val *handoff)
 {
+    (void)line;
     ctl_put(stdout, ctl_text(handoff, "id"), 36);
     fputs("  ", stdout);
     ctl_put_state(stdout, handoff, 22);
@@ -182,45 +127,45 @@ void ctl_show_handoff_line(yyjson_val *handoff)
 /* ---- attempts ----------------------------------------------------------------------------------
  */
 
-static void show_attempt(yyjson_val *attempt)
+/* Passing an agent over is no attempt: it has no number and took no time. */
+static void put_attempt(struct ctl_table *table, yyjson_val *attempt)
 {
-    bool made = yyjson_is_num(yyjson_obj_get(attempt, "attempt"));
-    if (made)
-        printf("%7.0f  ", ctl_number(attempt, "attempt"));
-    else
-        printf("%7s  ", "-");
-    ctl_put(stdout, ctl_text(attempt, "at"), 25);
-    if (made)
-        printf("%9.3f s  ", ctl_number(attempt, "duration_seconds"));
-    else
-        printf("%9s    ", "-");
-    ctl_put(stdout, ctl_text(attempt, "target_agent"), 20);
-    putchar(' ');
-    ctl_put(stdout, ctl_text(attempt, "result"), 12);
+    const bool made = yyjson_is_num(yyjson_obj_get(attempt, "attempt"));
+    char took[32] = "-", number[32] = "-", status[32] = "-";
+    if (made) {
+        snprintf(number, sizeof number, "%.0f", ctl_number(attempt, "attempt"));
+        snprintf(took, sizeof took, "%.3f s", ctl_number(attempt, "duration_seconds"));
+    }
     if (ctl_number(attempt, "status") > 0)
-        printf("%-7.0f", ctl_number(attempt, "status"));
-    else
-        printf("%-7s", "-");
-    ctl_put(stdout, ctl_text(attempt, "peer"), 22);
-    putchar(' ');
-    ctl_put(stdout, ctl_text(attempt, "error"), 0);
-    putchar('\n');
+        snprintf(status, sizeof status, "%.0f", ctl_number(attempt, "status"));
+    ctl_table_put(table, number);
+    ctl_table_put(table, ctl_text(attempt, "at"));
+    ctl_table_put(table, took);
+    ctl_table_put(table, ctl_text(attempt, "target_agent"));
+    ctl_table_put(table, ctl_text(attempt, "result"));
+    ctl_table_put(table, status);
+    ctl_table_put(table, ctl_text(attempt, "peer"));
+    ctl_table_note(table, "error", ctl_text(attempt, "error"), 8);
 }
 
-void ctl_show_attempts(yyjson_val *list)
+void ctl_show_attempts(const struct ctl_line *line, yyjson_val *list)
 {
+    static const struct ctl_column columns[] = {
+        {"ATTEMPT", CTL_RIGHT, 0}, {"AT", 0, 0},     {"TOOK", CTL_RIGHT, 0},
+        {"AGENT", CTL_SHRINKS, 8}, {"RESULT", 0, 0}, {"STATUS", 0, 0},
+        {"PEER", CTL_SHRINKS, 4},  {NULL, 0, 0}};
     size_t i, count;
     yyjson_val *attempt, *items = yyjson_obj_get(list, "items");
     if (yyjson_arr_size(items) == 0) {
         puts("no attempts yet");
         return;
     }
-    printf("%7s  %-25s%11s  %-20s %-12s%-7s%-22s %s\n", "ATTEMPT", "AT", "TOOK", "AGENT", "RESULT",
-           "STATUS", "PEER", "ERROR");
+    struct ctl_table *table = ctl_table_begin(line, columns);
     yyjson_arr_foreach(items, i, count, attempt)
     {
-        show_attempt(attempt);
+        put_attempt(table, attempt);
     }
+    ctl_table_end(table);
 }
 
 void ctl_show_next(yyjson_val *list)

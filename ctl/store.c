@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client/handoff.h"
-#include "ctl/command.h"
+#include "ctl/command_line.h"
 
 static int print_store_error(const struct handoff_error *error)
 {
@@ -16,8 +16,9 @@ static int print_store_error(const struct handoff_error *error)
     return CTL_FAILED;
 }
 
-static int check_store(const char *path)
+int ctl_store_check(const struct ctl_line *line)
 {
+    const char *path = ctl_operand(line, 0);
     struct handoff_store_report report;
     struct handoff_error error;
     enum handoff_code code = handoff_store_check(path, &report, &error);
@@ -36,8 +37,9 @@ static int check_store(const char *path)
     return CTL_FAILED;
 }
 
-static int back_up_store(const char *path, const char *destination)
+int ctl_store_backup(const struct ctl_line *line)
 {
+    const char *path = ctl_operand(line, 0), *destination = ctl_operand(line, 1);
     struct handoff_error error;
     if (handoff_store_backup(path, destination, &error) != HANDOFF_OK)
         return print_store_error(&error);
@@ -57,8 +59,9 @@ static void draw_bar(void *context, int64_t done, int64_t all)
     fflush(stderr);
 }
 
-static int reindex_store(const char *path)
+int ctl_store_reindex(const struct ctl_line *line)
 {
+    const char *path = ctl_operand(line, 0);
     const bool watched = isatty(STDERR_FILENO) == 1;
     struct handoff_error error;
     enum handoff_code code = handoff_store_reindex(path, watched ? draw_bar : NULL, NULL, &error);
@@ -68,16 +71,4 @@ static int reindex_store(const char *path)
         return print_store_error(&error);
     printf("%s: search index rebuilt\n", path);
     return CTL_OK;
-}
-
-int ctl_store(const struct ctl_command *command, int argc, char *const argv[])
-{
-    if (argc == 3 && strcmp(argv[1], "check") == 0)
-        return check_store(argv[2]);
-    if (argc == 4 && strcmp(argv[1], "backup") == 0)
-        return back_up_store(argv[2], argv[3]);
-    if (argc == 3 && strcmp(argv[1], "reindex") == 0)
-        return reindex_store(argv[2]);
-    return ctl_usage_error(command,
-                           "expected check PATH, reindex PATH, or backup PATH DESTINATION");
 }

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * handoffctl task: the handoffs of a task as a tree. Their envelopes name the handoff that each
- * continues, so each envelope is read once; where retention has removed it, that is said.
- * `complete` before the task marks it as over. One thread.
+ * continues, so each envelope is read once; where retention has removed it, that is said. One
+ * thread.
  */
+#include "ctl/task.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yyjson.h>
 
-#include "ctl/options.h"
+#include "ctl/document.h"
 #include "ctl/show.h"
+#include "ctl/text.h"
 
 enum { PAGE = 100, DEPTH_MAX = 64 };
 
 struct task {
-    const struct ctl_command *command;
-    struct ctl_api api;
+    const struct ctl_line *line;
     const char *id;
-    bool json;
     /* {"items": [handoffs, each with previous_id, hop, removed and passed_over], "next":
        null, "task": as it came} */
     yyjson_mut_doc *list;
@@ -32,9 +33,7 @@ static int get_json(const struct task *task, const char *path, yyjson_doc **doc)
 {
     struct ctl_answer answer = {0};
     *doc = NULL;
-    int code = CTL_FAILED;
-    if (path)
-        code = ctl_api_call(task->command, &task->api, "GET", path, NULL, NULL, &answer);
+    int code = ctl_api_call(task->line, "GET", path, NULL, NULL, &answer);
     if (code == CTL_OK)
         *doc = yyjson_read(answer.body, answer.size, 0);
     ctl_answer_free(&answer);
@@ -49,9 +48,9 @@ static int get_envelope(const struct task *task, yyjson_val *handoff, yyjson_doc
     char *path = ctl_api_path("/v1/handoffs/", ctl_text(handoff, "id"), "/envelope");
     const struct ctl_call call = {.method = "GET", .path = path};
     *doc = NULL;
-    int code = path ? ctl_api_exchange(task->command, &task->api, &call, &answer) : CTL_FAILED;
+    int code = path ? ctl_api_exchange(task->line, &call, &answer) : CTL_FAILED;
     if (code == CTL_OK && answer.status != GONE) {
-        code = ctl_api_check_answer(task->command, &answer);
+        code = ctl_api_check_answer(task->line, &answer);
         if (code == CTL_OK)
             *doc = yyjson_read(answer.body, answer.size, 0);
         if (!*doc && code == CTL_OK)
@@ -238,10 +237,11 @@ static void print_children(yyjson_val *items, const char *parent, int depth)
     }
 }
 
-static void print_end(yyjson_val *of_task)
+static void print_end(const struct ctl_line *line, yyjson_val *of_task)
 {
     const char *at = ctl_text(of_task, "completed_at");
     double handoffs = ctl_number(of_task, "handoffs");
+    (void)line;
     if (!*at)
         return;
     fputs("completed at ", stdout);
@@ -249,73 +249,90 @@ static void print_end(yyjson_val *of_task)
     printf(" after %.0f handoff%s\n", handoffs, handoffs > 1 ? "s" : "");
 }
 
-static int print_task(const struct task *task)
+void ctl_show_task(const struct ctl_line *line, yyjson_val *list)
 {
-    char *text = yyjson_mut_write(task->list, 0, NULL);
-    if (!text)
-        return CTL_FAILED;
-    if (task->json) {
-        puts(text);
-    } else {
-        yyjson_doc *doc = yyjson_read(text, strlen(text), 0);
-        print_children(yyjson_obj_get(yyjson_doc_get_root(doc), "items"), "", 0);
-        print_end(yyjson_obj_get(yyjson_doc_get_root(doc), "task"));
-        yyjson_doc_free(doc);
-    }
-    free(text);
-    return CTL_OK;
+    print_children(yyjson_obj_get(list, "items"), "", 0);
+    print_end(line, yyjson_obj_get(list, "task"));
 }
 
-static int show_task(struct task *task)
-{
-    int code = fetch_task(task);
-    if (code == CTL_OK && yyjson_mut_arr_size(task->items) == 0) {
-        fprintf(stderr, "handoffctl %s: no handoffs for task %s\n", task->command->name, task->id);
-        code = CTL_NOT_FOUND;
-    }
-    return code == CTL_OK ? print_task(task) : code;
-}
-
-/* ---- completing --------------------------------------------------------------------------------
+/* ---- the commands ------------------------------------------------------------------------------
  */
 
-static int complete_task(const struct task *task)
+yyjson_mut_doc *ctl_fetch_task(const struct ctl_line *line, const char *id, int *code)
 {
-    struct ctl_answer answer = {0};
-    char *path = ctl_api_path("/v1/tasks/", task->id, "/complete");
-    int code = CTL_FAILED;
-    if (path)
-        code = ctl_api_call(task->command, &task->api, "POST", path, NULL, "{}", &answer);
-    if (code == CTL_OK)
-        code = ctl_show(&answer, task->json, print_end);
-    ctl_answer_free(&answer);
-    free(path);
-    return code;
-}
-
-int ctl_task(const struct ctl_command *command, int argc, char *const argv[])
-{
-    struct task task = {.command = command};
-    const char *words[2] = {NULL, NULL};
-    const struct ctl_option options[] = {{"--json", NULL, &task.json}};
-    const struct ctl_line line = {
-        .options = options, .noptions = 1, .words = words, .nwords = 2, .api = &task.api};
-    int code = ctl_take_line(command, &line, 1, argc, argv);
-    if (code == CTL_OK && !words[0])
-        code = ctl_usage_error(command, "missing TASK");
-    else if (code == CTL_OK && words[1] && strcmp(words[0], "complete") != 0)
-        code = ctl_usage_error(command, "expected TASK, or complete TASK");
-    if (code != CTL_OK)
-        return code;
-    task.id = words[1] ? words[1] : words[0];
-    if (words[1])
-        return complete_task(&task);
-    task.list = yyjson_mut_doc_new(NULL);
+    struct task task = {.line = line, .id = id, .list = yyjson_mut_doc_new(NULL)};
     yyjson_mut_val *root = yyjson_mut_obj(task.list);
     yyjson_mut_doc_set_root(task.list, root);
     task.items = yyjson_mut_obj_add_arr(task.list, root, "items");
     yyjson_mut_obj_add_null(task.list, root, "next");
-    code = task.items ? show_task(&task) : CTL_FAILED;
+    *code = task.items ? fetch_task(&task) : CTL_FAILED;
+    if (*code == CTL_OK)
+        return task.list;
     yyjson_mut_doc_free(task.list);
+    return NULL;
+}
+
+static bool is_empty_task(yyjson_mut_doc *list)
+{
+    return yyjson_mut_arr_size(yyjson_mut_obj_get(yyjson_mut_doc_get_root(list), "items")) == 0;
+}
+
+/* The task of the handoff with this id; free() it. NULL: there is none, or it cannot be said. */
+static char *task_of_handoff(const struct ctl_line *line, const char *id)
+{
+    struct ctl_answer answer = {0};
+    char *path = ctl_api_path("/v1/handoffs/", id, ""), *task = NULL;
+    const struct ctl_call call = {.method = "GET", .path = path, .quiet = true};
+    if (path && ctl_api_exchange(line, &call, &answer) == CTL_OK && answer.status / 100 == 2) {
+        yyjson_doc *doc = yyjson_read(answer.body, answer.size, 0);
+        const char *found = ctl_text(yyjson_doc_get_root(doc), "task_id");
+        task = *found ? strdup(found) : NULL;
+        yyjson_doc_free(doc);
+    }
+    ctl_answer_free(&answer);
+    free(path);
+    return task;
+}
+
+/* Whoever has only the id of a handoff means its task. */
+static yyjson_mut_doc *fetch_task_or_that_of_handoff(const struct ctl_line *line, const char *id,
+                                                     int *code)
+{
+    yyjson_mut_doc *list = ctl_fetch_task(line, id, code);
+    char *task = list && is_empty_task(list) ? task_of_handoff(line, id) : NULL;
+    if (task) {
+        yyjson_mut_doc_free(list);
+        list = ctl_fetch_task(line, task, code);
+    }
+    free(task);
+    return list;
+}
+
+int ctl_task(const struct ctl_line *line)
+{
+    int code;
+    const char *id = ctl_operand(line, 0);
+    yyjson_mut_doc *list = fetch_task_or_that_of_handoff(line, id, &code);
+    if (!list)
+        return code;
+    if (!is_empty_task(list)) {
+        code = ctl_show_built(line, list, ctl_show_task);
+    } else {
+        fprintf(stderr, "handoffctl %s: no handoffs for task %s\n", line->command->name, id);
+        code = CTL_NOT_FOUND;
+    }
+    yyjson_mut_doc_free(list);
+    return code;
+}
+
+int ctl_task_complete(const struct ctl_line *line)
+{
+    struct ctl_answer answer = {0};
+    char *path = ctl_api_path("/v1/tasks/", ctl_operand(line, 0), "/complete");
+    int code = ctl_api_call(line, "POST", path, NULL, "{}", &answer);
+    if (code == CTL_OK)
+        code = ctl_show(line, &answer, print_end);
+    ctl_answer_free(&answer);
+    free(path);
     return code;
 }

@@ -24,7 +24,6 @@ struct exporter_client_host {
     struct handoff_client *client;
     struct collectors *collectors;
     struct exporter_failures *failures;
-    struct exporter_own_faults own_faults;
     struct hosted_loop *loops; /* fixed while the listeners run */
     size_t nloops;
 };
@@ -60,9 +59,6 @@ static void dispatch_event(void *observer, const struct handoff_event *event)
     BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     collectors_observe(client_host->collectors, event);
     exporter_failures_note(client_host->failures, event);
-    if (event->kind == HANDOFF_EVENT_COMMITTED || event->kind == HANDOFF_EVENT_SHORTAGE)
-        exporter_own_faults_note(&client_host->own_faults, event,
-                                 base_monotonic_ms(&base_clock_system));
     exporter_delivery_log(event);
 }
 
@@ -89,7 +85,6 @@ static struct exporter_client_host *new_client_host(struct collectors *collector
         free(client_host);
         return NULL;
     }
-    exporter_own_faults_init(&client_host->own_faults);
     return client_host;
 }
 
@@ -121,8 +116,10 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
         .retention_age_ms = (int64_t)config->storage.retention.age_ms,
         .retention_bytes = (int64_t)config->storage.retention.size_bytes,
         .retention_index_bytes = (int64_t)config->storage.retention.index_size_bytes,
+        .retention_decisions_ms = (int64_t)config->storage.retention.decisions_ms,
         .task_stalled_after_ms = (int64_t)config->tasks.stalled_after_ms,
         .search_timeout_ms = (int64_t)config->spine.search_timeout_ms,
+        .no_stemming = !config->spine.stemming,
         .connections_max = connections_max,
         .encoding = base_choice_copy(HANDOFF_ENCODINGS, config->tokenizer.encoding, encoding,
                                      sizeof encoding),
@@ -152,7 +149,6 @@ void exporter_client_host_close(struct exporter_client_host **closing)
     exporter_client_host_detach(client_host);
     handoff_client_close(&client_host->client);
     exporter_failures_free(&client_host->failures);
-    exporter_own_faults_free(&client_host->own_faults);
     client_host->magic = 0;
     free(client_host);
 }
@@ -167,14 +163,6 @@ struct exporter_failures *exporter_client_host_failures(struct exporter_client_h
 {
     BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     return client_host->failures;
-}
-
-struct exporter_own_faults_found
-exporter_client_host_own_faults(struct exporter_client_host *client_host)
-{
-    BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
-    return exporter_own_faults_find(&client_host->own_faults,
-                                    base_monotonic_ms(&base_clock_system));
 }
 
 /* ---- loops --------------------------------------------------------------------------------- */
@@ -320,14 +308,30 @@ static struct handoff_pipeline_options *pipelines_of(const struct exporter_confi
     return pipelines;
 }
 
+/* Likewise. */
+static struct handoff_channel_options *channels_of(const struct exporter_config *config)
+{
+    struct handoff_channel_options *channels = calloc(config->nchannels + 1, sizeof *channels);
+    for (size_t i = 0; i < config->nchannels && channels != NULL; i++) {
+        const struct exporter_channel *channel = &config->channels[i];
+        channels[i] =
+            (struct handoff_channel_options){channel->name, channel->receivers.items,
+                                             channel->receivers.count, channel->token_budget};
+    }
+    return channels;
+}
+
 static bool configure(struct exporter_client_host *client_host,
                       const struct exporter_config *config,
                       const struct handoff_agent_options *agents, struct exporter_error *error)
 {
     struct handoff_error why;
     struct handoff_pipeline_options *pipelines = pipelines_of(config);
-    if (pipelines == NULL) {
-        exporter_error_set(error, "out of memory (pipelines)");
+    struct handoff_channel_options *channels = channels_of(config);
+    if (pipelines == NULL || channels == NULL) {
+        free(pipelines);
+        free(channels);
+        exporter_error_set(error, "out of memory (pipelines and channels)");
         return false;
     }
     const struct handoff_configuration configuration = {
@@ -340,9 +344,13 @@ static bool configure(struct exporter_client_host *client_host,
         .max_in_flight = config->api.max_in_flight,
         .max_in_flight_per_agent = config->api.max_in_flight_per_agent,
         .pipelines = pipelines,
-        .npipelines = config->npipelines};
+        .npipelines = config->npipelines,
+        .channels = channels,
+        .nchannels = config->nchannels,
+        .boosts = &config->spine.boosts};
     enum handoff_code code = handoff_client_configure(client_host->client, &configuration, &why);
     free(pipelines);
+    free(channels);
     if (code != HANDOFF_OK) {
         say_error(error, &why);
         return false;

@@ -16,7 +16,6 @@
 #include "exporter/http/listeners.h"
 #include "exporter/options.h"
 #include "exporter/status/failures.h"
-#include "exporter/status/own_faults.h"
 #include "lib/base/loop.h"
 
 struct exporter_client_host;
@@ -55,9 +54,6 @@ void exporter_client_host_close(struct exporter_client_host **closing);
 /* Any thread. */
 struct handoff_client *exporter_client_host_client(struct exporter_client_host *client_host);
 struct exporter_failures *exporter_client_host_failures(struct exporter_client_host *client_host);
-/* What it lacked in the last minutes. */
-struct exporter_own_faults_found
-exporter_client_host_own_faults(struct exporter_client_host *client_host);
 /* The daemon ran out of something itself: counted and logged as where the client did. NONE is not.
  */
 void exporter_client_host_ran_short(struct exporter_client_host *client_host,

@@ -33,6 +33,8 @@
 #include "exporter/http/worker.h"
 #include "exporter/log/log.h"
 #include "exporter/routes/routes.h"
+#include "exporter/status/rules.h"
+#include "exporter/status/windows.h"
 #include "exporter/systemd.h"
 #include "exporter/version.h"
 #include "lib/base/check.h"
@@ -71,6 +73,8 @@ struct exporter_lifecycle {
     /* for the status page: the control thread's */
     int64_t started_ms, started_monotonic_ms, config_ms;
     bool config_refused;
+    struct exporter_windows *windows;
+    struct base_timer windows_step;
     /* draining: the control thread's */
     enum phase phase;
     struct base_timer drain_look;
@@ -93,8 +97,13 @@ enum handoff_code exporter_lifecycle_ready(const struct exporter_lifecycle *life
         return HANDOFF_ERR_SHUTTING_DOWN;
     }
     handoff_client_stats(exporter_client_host_client(lifecycle->client_host), &stats);
+    if (stats.store_displaced == NULL && stats.store_failing != HANDOFF_OK)
+        exporter_error_set(why,
+                           "%s: nothing is accepted until a write succeeds, which is tried every "
+                           "second",
+                           handoff_code_meaning(stats.store_failing));
     if (stats.store_displaced == NULL)
-        return HANDOFF_OK;
+        return stats.store_failing;
     exporter_error_set(why, "%s was deleted, moved or replaced; nothing is stored: %s",
                        stats.store_displaced, HANDOFF_STORE_DISPLACED_ADVICE);
     return HANDOFF_ERR_STORE_DISPLACED;
@@ -120,7 +129,14 @@ void exporter_lifecycle_look(const struct exporter_lifecycle *lifecycle,
         .config_ms = lifecycle->config_ms,
         .config_refused = lifecycle->config_refused,
         .draining = lifecycle->phase != PHASE_SERVING,
+        .dashboard_url = lifecycle->config->metrics.dashboard_url,
     };
+}
+
+struct exporter_windows *exporter_lifecycle_windows(struct exporter_lifecycle *lifecycle)
+{
+    BASE_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
+    return lifecycle->windows;
 }
 
 void exporter_lifecycle_post(struct exporter_lifecycle *lifecycle, struct base_mail *mail)
@@ -315,6 +331,16 @@ static void flush_log(struct base_timer *timer)
     base_loop_start_timer(&lifecycle->control, &lifecycle->log_flush, LOG_FLUSH_MS);
 }
 
+/* Steps of windows are as old as they say, whenever the loop came to take them. */
+static void step_windows(struct base_timer *timer)
+{
+    struct exporter_lifecycle *lifecycle =
+        BASE_CONTAINER_OF(timer, struct exporter_lifecycle, windows_step);
+    exporter_windows_record(lifecycle->windows, base_monotonic_ms(&base_clock_system));
+    exporter_rules_remember(lifecycle->windows);
+    base_loop_start_timer(&lifecycle->control, &lifecycle->windows_step, EXPORTER_HISTORY_STEP_MS);
+}
+
 static void answer_watchdog(struct base_mail *mail)
 {
     struct watched_loop *watched = BASE_CONTAINER_OF(mail, struct watched_loop, mail);
@@ -348,7 +374,9 @@ static bool start_timers(struct exporter_lifecycle *lifecycle, struct exporter_e
     lifecycle->log_flush = (struct base_timer){.fire = flush_log};
     lifecycle->drain_look = (struct base_timer){.fire = look_at_drain};
     lifecycle->watchdog = (struct base_timer){.fire = watchdog};
+    lifecycle->windows_step = (struct base_timer){.fire = step_windows};
     base_loop_start_timer(&lifecycle->control, &lifecycle->log_flush, LOG_FLUSH_MS);
+    base_loop_start_timer(&lifecycle->control, &lifecycle->windows_step, 0);
     if (exporter_systemd_watchdog_ms() == 0)
         return true;
     const size_t count = exporter_listeners_loop_count(lifecycle->listeners);
@@ -401,6 +429,25 @@ static bool open_web_config(struct exporter_lifecycle *lifecycle, struct exporte
     return path == NULL || lifecycle->web_config != NULL;
 }
 
+/* At a scrape, on the web loop; the loops outlive their listeners. */
+static double longest_turn_of(void *host, enum collectors_loop which)
+{
+    const struct exporter_lifecycle *lifecycle = host;
+    struct exporter_listeners *listeners = lifecycle->listeners;
+    int64_t longest_ns = 0;
+    if (which == COLLECTORS_LOOP_CONTROL)
+        longest_ns = base_loop_longest_turn_ns(&lifecycle->control);
+    if (which == COLLECTORS_LOOP_WEB)
+        longest_ns = base_loop_longest_turn_ns(exporter_listeners_loop(listeners, 0));
+    const size_t count =
+        which == COLLECTORS_LOOP_API ? exporter_listeners_loop_count(listeners) : 0;
+    for (size_t i = 1; i < count; i++) {
+        const int64_t turn_ns = base_loop_longest_turn_ns(exporter_listeners_loop(listeners, i));
+        longest_ns = turn_ns > longest_ns ? turn_ns : longest_ns;
+    }
+    return (double)longest_ns / 1e9;
+}
+
 static bool start_listeners(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
     const struct exporter_listeners_setup setup = {
@@ -423,6 +470,7 @@ static bool start_listeners(struct exporter_lifecycle *lifecycle, struct exporte
         !exporter_client_host_attach(lifecycle->client_host, lifecycle->listeners, error) ||
         !exporter_client_host_resume(lifecycle->client_host, error))
         return false;
+    collectors_watch_loops(lifecycle->collectors, longest_turn_of, lifecycle);
     atomic_store(&lifecycle->serving, true);
     return exporter_listeners_start(lifecycle->listeners, error);
 }
@@ -453,7 +501,11 @@ static bool start_client(struct exporter_lifecycle *lifecycle, struct exporter_e
         return false;
     exporter_routes_init(&lifecycle->routes, lifecycle, lifecycle->options, lifecycle->collectors,
                          lifecycle->client_host);
-    return true;
+    lifecycle->windows = exporter_windows_new(lifecycle->collectors,
+                                              exporter_client_host_client(lifecycle->client_host));
+    if (lifecycle->windows == NULL)
+        exporter_error_set(error, "out of memory (windows of the status page)");
+    return lifecycle->windows != NULL;
 }
 
 static bool start_lifecycle(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
@@ -487,6 +539,7 @@ static void end_lifecycle(struct exporter_lifecycle *lifecycle)
     exporter_listeners_free(&lifecycle->listeners);
     exporter_web_config_free(&lifecycle->web_config);
     exporter_callers_free(&lifecycle->callers);
+    exporter_windows_free(&lifecycle->windows);
     exporter_client_host_close(&lifecycle->client_host);
     if (lifecycle->signals_fd >= 0)
         close(lifecycle->signals_fd);

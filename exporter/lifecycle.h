@@ -29,11 +29,16 @@ struct exporter_lifecycle_state {
     int64_t config_ms;    /* when the current configuration was read; wall clock */
     bool config_refused;  /* a later one was not good */
     bool draining;
+    const char *dashboard_url; /* from the configuration, until the next one; NULL: none */
 };
 
 /* On the control thread. */
 void exporter_lifecycle_look(const struct exporter_lifecycle *lifecycle,
                              struct exporter_lifecycle_state *state);
+
+struct exporter_windows;
+/* What the rules of the status page look at. On the control thread. */
+struct exporter_windows *exporter_lifecycle_windows(struct exporter_lifecycle *lifecycle);
 
 /* Has the mail delivered on the control thread, which may block. Any thread. */
 void exporter_lifecycle_post(struct exporter_lifecycle *lifecycle, struct base_mail *mail);

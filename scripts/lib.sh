@@ -24,7 +24,7 @@ fi
 build_sidecar() {
     "$top/scripts/npm-install" || say "tokens will be estimated, for lack of the vocabularies"
     # The tests are built by ./scripts/test; here they may lack their library, and then stay out.
-    local testing=OFF targets="handoff-exporter handoffctl handoff_vocabularies handoff_shared"
+    local testing=OFF targets="handoff-exporter handoffctl handoff_vocabularies handoff_shared handoffctl_written"
     if pkg-config --exists cmocka; then testing=ON; fi
     try_to_build release "$targets" -DBUILD_TESTING="$testing" && return
     # ./scripts/test made warnings errors in this tree. To turn that off compiles all of it again, so it is

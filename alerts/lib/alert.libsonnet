@@ -63,6 +63,18 @@ function(config) {
       std.join('&', ['var-%s={{ $labels.%s | urlquery }}' % [name, name] for name in variables]),
     ],
 
+  // A template that lists the agents with the most of a counter in the last hour, in alphabetical order, after `text`.
+  // Empty if there are none, so it includes its leading space.
+  mostAgents(text, metric, matchers, window='1h')::
+    local selector = std.join(',', [label + '=%q' for label in config.groupLabels] + matchers);
+    local query = 'topk(3, sum by (target_agent) (increase(%s{%s}[%s])) > 0)' % [metric, selector, window];
+    ('{{ with printf `%s` %s | query }} %s' +
+     '{{ range sortByLabel "target_agent" . }} {{ .Labels.target_agent }}{{ end }}.{{ end }}') % [
+      query,
+      std.join(' ', ['$labels.' + label for label in config.groupLabels]),
+      text,
+    ],
+
   // One alert. Optional: 'for', keep_firing_for, labels, dashboard, command, lastSentence (a template
   // that may render empty), and `waiting`: how to read the gauges of waiting handoffs, `now`, or
   // `lastKnown` if the sidecar that exported them may be down.

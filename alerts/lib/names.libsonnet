@@ -11,6 +11,8 @@ local secondsPer = { s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
 
   increase(level, metric, window):: '%s:%s:increase%s' % [level, metric, window],
   ratio(level, metric, window):: '%s:%s:ratio_increase%s' % [level, metric, window],
+  // quantile(..., 0.99, '1h') is ...:p99_1h
+  quantile(level, metric, quantile, window):: '%s:%s:p%s_%s' % [level, metric, std.strReplace('%g' % (quantile * 100), '.', '_'), window],
   mean(level, metric, window):: '%s:%s:mean%s' % [level, metric, window],
 
   targetFailures(window):: $.increase('job_target_agent', 'handoff_handoffs_failed', window),

@@ -24,6 +24,9 @@ function(config)
     'for': tier['for'],
     summary: summary,
     description: description % (tier { percent: tier.below * 100 }),
+    // which agents; `handoffctl status ID` then says which memories
+    lastSentence: alert.mostAgents('Most were missing for', 'handoff_memory_refs_total', ['outcome!="included"'], tier.window),
+    command: "handoffctl agents; handoffctl handoffs --state acknowledged --since $(date -u -d '-15 min' +%FT%TZ)",
   });
 
   local completenessLow = completeness(

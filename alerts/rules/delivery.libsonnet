@@ -115,26 +115,16 @@ function(config)
   });
 
   local latencyHigh =
-    local perTarget(metric) = names.increase('job_target_agent', metric, config.latency.window);
-    // Classic buckets if they are scraped, otherwise the native histogram.
     local percentile(tier) = |||
       (
-        (
-          histogram_quantile(%(quantile)g, %(buckets)s)
-          or
-          histogram_quantile(
-            %(quantile)g,
-            sum by (%(target)s) (
-              rate(handoff_duration_seconds{%(selector)s, outcome="acknowledged"}[%(window)s])
-            )
-          )
-        ) > %(share)g * max by (%(target)s) (handoff_agent_timeout_seconds{%(selector)s})
+        %(seconds)s
+        > %(share)g * max by (%(target)s) (handoff_agent_timeout_seconds{%(selector)s})
         and
         %(acknowledged)s >= %(handoffs)d
       )
     ||| % (of + config.latency + tier + {
-             buckets: names.increase('job_le_target_agent', 'handoff_duration_seconds_bucket', config.latency.window),
-             acknowledged: perTarget('handoff_handoffs_acknowledged'),
+             seconds: names.quantile('job_target_agent', 'handoff_duration_seconds', tier.quantile, config.latency.window),
+             acknowledged: names.increase('job_target_agent', 'handoff_handoffs_acknowledged', config.latency.window),
            });
     alert.new({
       name: 'HandoffLatencyHigh',

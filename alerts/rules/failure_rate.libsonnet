@@ -30,16 +30,7 @@ function(config)
       others(names.targetFailures(long)) + '>= %d\n' % config.rateGuard.failures,
     ]);
 
-  // The last sentence of the description: the agents with the most failures in the last hour, in
-  // alphabetical order. Empty if there are none, so it includes its leading space.
-  local worst =
-    local selector = std.join(',', [label + '=%q' for label in config.groupLabels]);
-    local query = 'topk(3, sum by (target_agent) (increase(handoff_handoffs_total{%s,outcome=~"exhausted|rejected"}[1h])) > 0)' % selector;
-    ('{{ with printf `%s` %s | query }} In the last hour most failures were handoffs to' +
-     '{{ range sortByLabel "target_agent" . }} {{ .Labels.target_agent }}{{ end }}.{{ end }}') % [
-      query,
-      std.join(' ', ['$labels.' + label for label in config.groupLabels]),
-    ];
+  local worst = alert.mostAgents('In the last hour most failures were handoffs to', 'handoff_handoffs_total', ['outcome=~"exhausted|rejected"']);
 
   local failureRate(name, severity, tier, meaning, causes) = alert.new({
     name: name,

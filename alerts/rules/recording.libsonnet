@@ -69,11 +69,32 @@ function(config)
   // --- how long each target takes ----------------------------------------------------------------
 
   local latencyWindow = config.latency.window;
+  // Classic buckets if they are scraped, otherwise the native histogram.
+  local percentile(quantile) = |||
+    histogram_quantile(%(quantile)g, %(buckets)s)
+    or
+    histogram_quantile(
+      %(quantile)g,
+      sum by (%(target)s) (
+        rate(handoff_duration_seconds%(selector)s[%(window)s])
+      )
+    )
+  ||| % {
+    quantile: quantile,
+    buckets: names.increase('job_le_target_agent', 'handoff_duration_seconds_bucket', latencyWindow),
+    target: by(['target_agent']),
+    selector: selector(['outcome="acknowledged"']),
+    window: latencyWindow,
+  };
   local latency = [
     record(names.increase('job_le_target_agent', 'handoff_duration_seconds_bucket', latencyWindow),
            increase(['target_agent', 'le'], 'handoff_duration_seconds_bucket', ['outcome="acknowledged"'], latencyWindow)),
     record(names.increase('job_target_agent', 'handoff_handoffs_acknowledged', latencyWindow),
            increase(['target_agent'], 'handoff_handoffs_total', ['outcome="acknowledged"'], latencyWindow)),
+  ] + [
+    // Each percentile apart, so that neither one rule nor the alert that reads them all is slow with many agents.
+    record(names.quantile('job_target_agent', 'handoff_duration_seconds', tier.quantile, latencyWindow), percentile(tier.quantile))
+    for tier in config.latency.percentiles
   ];
 
   // --- completeness across all handoffs ----------------------------------------------------------

@@ -120,10 +120,11 @@ function(config)
       ) >= %(requests)d
     ||| % (config.requestsFailing { selector: config.selector, call: alert.by(['call', 'code']), all: alert.by(['call']), others: std.join('|', config.requestsFailing.others) }),
     'for': config.requestsFailing['for'],
+    command: 'journalctl -u handoff-exporter -n 50; handoffctl agents; handoffctl memories list --pinned',
     summary: 'Requests to the agent API fail',
     description: |||
       {{ $value | humanizePercentage }} of the requests to {{ $labels.call }} in the last %(window)s were answered with the problem {{ $labels.code }}.
-      {{ if eq $labels.code "budget_too_small" }}What may never be trimmed does not fit the token budget, so nothing was stored or sent. Likely causes: a pinned memory that is too large (handoffctl memories list --pinned), an intent, constraints or an expected output that grew, or a token_budget or max_tokens that is too small.{{ else }}Nothing was stored or sent for them, and only their callers know. Likely causes: a caller that was changed or was given the wrong token or name, or what the code says; docs/api.md lists the codes.{{ end }}
+      {{ if eq $labels.code "budget_too_small" }}What may never be trimmed does not fit the token budget, so nothing was stored or sent. Likely causes: a pinned memory that is too large where the strategy is full (handoffctl memories list --pinned), an intent, constraints or an expected output that grew, or a token_budget or max_tokens that is too small.{{ else }}Nothing was stored or sent for them, and only their callers know. Likely causes: a caller that was changed or was given the wrong token or name, or what the code says; docs/api.md lists the codes.{{ end }}
     ||| % config.requestsFailing,
   });
 
@@ -161,7 +162,7 @@ function(config)
     labels: { cause: cause },
     dashboard: config.dashboards.sidecar,
     waiting: alert.now,
-    command: 'curl -s http://{{ $labels.instance }}/metrics | grep ^handoff_store',
+    command: 'curl -s http://{{ $labels.instance }}/-/ready; curl -s http://{{ $labels.instance }}/metrics | grep ^handoff_store',
   } + rule);
 
   local storeDisplaced = storeFailing('displaced', {
@@ -185,6 +186,7 @@ function(config)
     summary: 'A sidecar cannot write to its store: handoffs are rejected',
     description: |||
       The store of {{ $labels.instance }} failed to commit in the last %(window)s; the handoffs concerned were rejected with an error, and accepted ones are safe.
+      While writes fail, /-/ready answers 503 and says why; the sidecar tries one every second.
       Likely causes: the disk is full, read-only or failing.
     ||| % config.storeFailing,
   });
@@ -216,7 +218,7 @@ function(config)
     scope: 'sidecar',
     expr: |||
       sum by (%(resource)s) (
-        increase(handoff_exporter_resource_shortages_total{%(selector)s}[%(window)s])
+        increase(handoff_exporter_resource_shortages_total{%(selector)s, resource!="disk"}[%(window)s])
       ) >= %(shortages)d
     ||| % (of + config.outOfResources + { resource: alert.by(['instance', 'resource']) }),
     summary: 'A sidecar ran out of descriptors, memory, threads or ports',

@@ -107,6 +107,7 @@ struct handoff_assembly {
     struct base_span given_traceparent, given_tracestate; /* absent, or not yet checked */
     struct handoff_warnings *warnings; /* of the answer; they outlive the assembly */
     int64_t hop_max;                   /* the configured limit; inherit lowers it to the parents' */
+    bool publishes;                    /* the envelope is for a channel: `passed_on` is made, too */
     bool parks_at_limit;       /* the envelope is made beyond that limit, too: it will be parked */
     bool lenient;              /* unknown fields are ignored, with a warning */
     bool any_task;             /* the source need not be a party to its task */
@@ -127,9 +128,10 @@ struct handoff_assembly {
 
     /* how it is run: assemble.c */
     struct base_work work;
-    TAILQ_ENTRY(handoff_assembly) entry;            /* in the list of its loop */
-    bool kept;                                      /* the texts of the host were copied */
-    bool over;                                      /* every stage was run, or one failed */
+    TAILQ_ENTRY(handoff_assembly) entry; /* in the list of its loop */
+    bool kept;                           /* the texts of the host were copied */
+    int overtaken; /* how often an edit was committed before it, so that it began anew */
+    bool over;     /* every stage was run, or one failed */
     enum handoff_code cancelled;                    /* OK: it is wanted; else why it is not */
     bool (*ask)(struct handoff_assembly *assembly); /* what the current stage waits for */
     size_t size;                                    /* bytes that are to be copied or more */
@@ -193,6 +195,7 @@ struct handoff_assembly {
     unsigned char digest[BASE_SHA256_BYTES];
     struct handoff_excerpt excerpt;
     struct base_buffer contribution;       /* what the store keeps for later hops */
+    struct base_buffer passed_on;          /* what each delivery of it adds to that */
     char *own_envelope, *own_contribution; /* of a long request: copies for delivery to take, made
                                               on the worker; NULL: taken, or there are none */
     size_t memories_at, memories_size;     /* the array, in out */

@@ -63,6 +63,11 @@ bool handoff_continues(const struct handoff_assembly *assembly)
             handoff_store_may_know_task(assembly->with->store, request->task_id));
 }
 
+bool handoff_continues_by_task(const struct handoff_assembly *assembly)
+{
+    return !says_what_it_continues(assembly) && assembly->chain.nparents > 0;
+}
+
 /* ---- which ------------------------------------------------------------------------------------
  */
 
@@ -464,23 +469,46 @@ static enum handoff_code choose_and_read(struct continued_read *read, struct han
                              NULL);
 }
 
-enum handoff_code handoff_read_continued(struct handoff_assembly *assembly,
-                                         struct handoff_error *error)
+static enum handoff_code read_what_continues(struct continued_read *read,
+                                             struct handoff_error *error)
 {
-    struct continued_read read = {.assembly = assembly};
-    struct handoff_continued_chain *chain = &assembly->chain;
-    enum handoff_code code = choose_and_read(&read, error);
-    if (code != HANDOFF_OK || read.nids == 0)
+    struct handoff_assembly *assembly = read->assembly;
+    enum handoff_code code = choose_and_read(read, error);
+    if (code != HANDOFF_OK || read->nids == 0)
         return code;
     if (replaces_another(assembly))
-        code = take_parents_of_replaced(&read, error);
+        code = take_parents_of_replaced(read, error);
     if (code == HANDOFF_OK)
-        code = take_ancestors(&read, error);
+        code = take_ancestors(read, error);
     if (code == HANDOFF_OK && assembly->request.previous_id)
         code = check_visible(assembly, error);
     if (code != HANDOFF_OK)
         return code;
-    if (read.branches)
-        keep_beginning(chain);
+    if (read->branches)
+        keep_beginning(&assembly->chain);
     return order_parents(assembly, error);
+}
+
+/* What is wrong with an envelope says that it exists. */
+static enum handoff_code hide_foreign(struct continued_read *read, enum handoff_code found,
+                                      struct handoff_error *error)
+{
+    struct handoff_error ignored;
+    for (size_t i = 0; i < read->nids; i++) {
+        bool sees;
+        if (handoff_store_is_party(read->assembly->with->store, &read->ids[i],
+                                   read->assembly->caller, &sees, &ignored) == HANDOFF_OK &&
+            !sees)
+            return no_such_parent(&read->ids[i], error);
+    }
+    return found;
+}
+
+enum handoff_code handoff_read_continued(struct handoff_assembly *assembly,
+                                         struct handoff_error *error)
+{
+    struct continued_read read = {.assembly = assembly};
+    enum handoff_code code = read_what_continues(&read, error);
+    const bool named = assembly->request.previous_id && assembly->caller.data;
+    return code != HANDOFF_OK && named ? hide_foreign(&read, code, error) : code;
 }

@@ -5,8 +5,9 @@
  *     previous_id, one or several     those
  *     new_chain                       none
  *     a task that is known            all envelopes of the task that were addressed to the source
- *                                     agent, or taken over by it, and that nothing continues yet;
- *                                     where there is none, the newest that it was addressed in
+ *                                     agent, or taken over by it, and that no handoff
+ *                                     continues yet; where there is none, the newest that it was
+ *                                     addressed in
  *     a task that the source began,   none: it begins a branch, which has the intent and the
  *     and was never addressed in      constraints of the task's first envelope
  *     a new task, or no task          none
@@ -63,6 +64,9 @@ struct handoff_assembly;
 
 /* False: nothing has to be read for it. Pure. */
 bool handoff_continues(const struct handoff_assembly *assembly);
+
+/* What it continues was chosen for it, by its task. Once the chain was read. Pure. */
+bool handoff_continues_by_task(const struct handoff_assembly *assembly);
 
 /* Fills assembly->chain. On a reader thread of the store. */
 enum handoff_code handoff_read_continued(struct handoff_assembly *assembly,

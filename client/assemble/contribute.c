@@ -99,6 +99,17 @@ static bool list_looked_up(struct handoff_assembly *assembly, struct handoff_loo
     return looked_up->missing && looked_up->found;
 }
 
+/* A delivery of a publication says nothing: what continues it has the publication's ledger, and its
+ * way. */
+static bool pass_on(struct handoff_assembly *assembly, const struct handoff_way *way)
+{
+    if (!assembly->publishes)
+        return true;
+    assembly->passed_on.arena = &assembly->arena;
+    handoff_contribution_pass_on(&assembly->passed_on, way);
+    return !assembly->passed_on.failed;
+}
+
 bool handoff_assembly_contribute(struct handoff_assembly *assembly)
 {
     struct handoff_said own = handoff_assembly_said(assembly);
@@ -120,5 +131,5 @@ bool handoff_assembly_contribute(struct handoff_assembly *assembly)
         &assembly->contribution, &own, &assembly->ledger, &way, &looked_up,
         yyjson_doc_get_root(assembly->request.doc),
         base_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)));
-    return !assembly->contribution.failed;
+    return !assembly->contribution.failed && pass_on(assembly, &way);
 }

@@ -62,6 +62,8 @@ static enum handoff_progress load_chain(struct handoff_assembly *assembly)
     }
     if (assembly->chain_is_read || !handoff_continues(assembly))
         return assembly->error.code == HANDOFF_OK ? HANDOFF_PROGRESS_NEXT : HANDOFF_PROGRESS_FAILED;
+    /* for handoff_client_assemble_again; out of memory: then it fails if it is overtaken */
+    (void)handoff_assembly_keep_texts(assembly);
     assembly->ask = ask_for_chain;
     return HANDOFF_PROGRESS_ASK;
 }

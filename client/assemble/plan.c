@@ -20,6 +20,7 @@ struct walk {
     int64_t spent;
     size_t behind_last; /* the place after the last memory in their list; 0: it is empty */
     size_t ids;         /* how many are in the list of ids */
+    size_t questions;   /* unresolved entries that had no room in their half: the oldest */
 };
 
 /* ---- memories ------------------------------------------------------------------------------- */
@@ -121,14 +122,20 @@ static void keep_entry(struct walk *walk, struct handoff_trim_list *list, size_t
     walk->spent += price;
 }
 
-/* Steps: from the newest on, whatever fits. */
-static void keep_list(struct walk *walk, struct handoff_trim_list *list)
+/* The oldest so many: from the newest of them on, whatever fits. */
+static void keep_oldest(struct walk *walk, struct handoff_trim_list *list, size_t count)
 {
-    for (size_t i = list ? list->count : 0; i > 0 && room_left(walk) >= list->least; i--) {
+    for (size_t i = count; i > 0 && room_left(walk) >= list->least; i--) {
         const int64_t price = list->price(list, i - 1, room_left(walk));
         if (price <= room_left(walk))
             keep_entry(walk, list, i - 1, price);
     }
+}
+
+static void keep_list(struct walk *walk, struct handoff_trim_list *list)
+{
+    if (list)
+        keep_oldest(walk, list, list->count);
 }
 
 static bool is_newer(const struct handoff_trim_list *list, size_t left,
@@ -255,11 +262,14 @@ static void keep_open_questions_and_ids(struct walk *walk, int64_t quota)
     while (keeping != NO_ROOM && (left > 0 || next < requested)) {
         const int64_t room = most - walk->spent;
         if (left > 0 &&
-            (next == requested || list->age(list, left - 1) >= plan->memories[next].age))
-            keeping = keep_question(walk, --left, quota, room);
-        else
+            (next == requested || list->age(list, left - 1) >= plan->memories[next].age)) {
+            keeping = keep_question(walk, left - 1, quota, room);
+            left -= keeping != NO_ROOM;
+        } else {
             keeping = keep_id(walk, next++, quota, room);
+        }
     }
+    walk->questions = left;
 }
 
 /* What all of them take at most. It does not depend on the order of the memories, which may change
@@ -345,6 +355,8 @@ static void fill_the_rest(struct walk *walk)
     keep_rank(walk, HANDOFF_RANK_ASKED);
     keep_list(walk, plan->lists[HANDOFF_PART_STEPS]);
     keep_rank(walk, HANDOFF_RANK_INHERITED);
+    if (walk->questions > 0)
+        keep_oldest(walk, plan->lists[HANDOFF_PART_UNRESOLVED], walk->questions);
     keep_rank(walk, HANDOFF_RANK_FOUND);
     keep_reasons(walk, plan->lists[HANDOFF_PART_STEPS]);
     settle_prices(walk);

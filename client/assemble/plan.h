@@ -16,12 +16,13 @@
  *   4. memories that this hop requested by id, likewise
  *   5. steps of the history, newest first
  *   6. inherited references, likewise in their best form
- *   7. memories that were found
- *   8. the reasons of decisions, newest first
+ *   7. unresolved entries that had no room in the first group, newest first
+ *   8. memories that were found
+ *   9. the reasons of decisions, newest first
  *
  * What does not fit is left out and does not block what comes after it. The first group is not
  * trimmed: if it does not fit, the plan is rejected with the budget it needs. But its entries and
- * ids get half of the budget at most; where they need more, the oldest are omitted: all that is
+ * ids get half of the budget at most; where they need more, the oldest wait: all that is
  * older than the first one without room. (One that is larger than that half by itself is omitted
  * and does not count.) So a plan is rejected only where the fixed parts take more than half of the
  * budget themselves, and a budget of twice their size is always enough.

@@ -247,7 +247,7 @@ static const struct handoff_field rows[] = {
      .most = HANDOFF_PARENTS_MAX,
      .item = &previous_item,
      .doc = "the handoffs that this one continues; otherwise those of the task that were handed to "
-            "the source and that nothing continues yet"},
+            "the source and that no handoff continues yet"},
     {.name = "new_chain",
      .type = HANDOFF_FIELD_BOOL,
      .fixed = true,

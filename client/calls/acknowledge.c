@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The receiver's deferred acknowledgement, rejection or request for more time. On the loop's
- * thread.
+ * thread. A receiver of a publication may name it by its envelope, which is the same for all; a
+ * reader thread then finds the receiver's own delivery.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "client/calls/warn.h"
 #include "client/client.h"
 #include "client/model/warnings.h"
+#include "client/store/channels.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -30,6 +32,10 @@ struct answering {
     char *progress;                    /* NULL: none */
     struct handoff_warnings *warnings; /* of the answer; NULL: nothing is handed on */
     struct handoff_reply reply;
+
+    /* of an id that no handoff has; the reader's, then the loop's */
+    struct handoff_store_read read;
+    bool looked_for_delivery, is_delivery;
 };
 
 static void end_answering(struct answering *answering)
@@ -53,10 +59,61 @@ static bool keep_progress(struct handoff_client *client, struct answering *answe
     return answering->progress != NULL;
 }
 
+static struct answering *answering_of_read(struct handoff_store_read *read)
+{
+    struct answering *answering = BASE_CONTAINER_OF(read, struct answering, read);
+    BASE_CHECK_MAGIC(answering, ANSWERING_MAGIC);
+    return answering;
+}
+
+/* On a reader thread, which owns the answering until delivery_was_looked_for. */
+static void look_for_delivery(struct handoff_store_read *read)
+{
+    struct answering *answering = answering_of_read(read);
+    struct base_uuid delivery;
+    answering->is_delivery =
+        handoff_store_find_delivery(answering->loop->client->store, &answering->reply.id,
+                                    answering->reply.agent, &delivery, NULL) == HANDOFF_OK;
+    if (answering->is_delivery)
+        answering->reply.id = delivery;
+}
+
+static void answer_told(struct answering *answering);
+
+static void delivery_was_looked_for(struct handoff_store_read *read)
+{
+    struct answering *answering = answering_of_read(read);
+    if (answering->is_delivery)
+        handoff_engine_reply(answering->loop->client->engine, &answering->reply);
+    else
+        answer_told(answering);
+}
+
+/* The id may be a publication's. */
+static bool may_mean_delivery(const struct answering *answering)
+{
+    return answering->reply.error.code == HANDOFF_ERR_NOT_FOUND && answering->reply.agent.data &&
+           !answering->looked_for_delivery;
+}
+
 static void word_told(struct handoff_reply *reply)
 {
     struct answering *answering = BASE_CONTAINER_OF(reply, struct answering, reply);
     BASE_CHECK_MAGIC(answering, ANSWERING_MAGIC);
+    if (!may_mean_delivery(answering)) {
+        answer_told(answering);
+        return;
+    }
+    answering->looked_for_delivery = true;
+    answering->read.mailbox = answering->loop->lane->mailbox;
+    answering->read.run = look_for_delivery;
+    answering->read.done = delivery_was_looked_for;
+    handoff_store_submit_read(answering->loop->client->store, &answering->read);
+}
+
+static void answer_told(struct answering *answering)
+{
+    const struct handoff_reply *reply = &answering->reply;
     answering->loop->pending--;
     if (reply->next_ignored)
         handoff_warn(answering->warnings, "next",

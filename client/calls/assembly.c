@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/model/warnings.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -129,6 +130,56 @@ void handoff_client_end_assembly(struct handoff_assembly **assembly)
     struct base_arena arena = handoff_assembly_end(*assembly);
     *assembly = NULL;
     give_back_arena(loop, &arena);
+}
+
+bool handoff_client_may_assemble_again(const struct handoff_assembly *assembly)
+{
+    enum { TIMES = 5 };
+    return assembly->kept && assembly->overtaken < TIMES && handoff_continues_by_task(assembly);
+}
+
+/* Its texts and findings become those of the new one. */
+static struct handoff_assembly *begin_anew(struct handoff_assembly *old)
+{
+    const struct handoff_ask ask = {.body = old->body.data,
+                                    .size = old->body.size,
+                                    .caller = old->caller.data,
+                                    .sender = old->sender.data,
+                                    .scopes = old->bound,
+                                    .any_task = old->any_task,
+                                    .traceparent = old->given_traceparent.data,
+                                    .tracestate = old->given_tracestate.data,
+                                    .lenient = old->lenient};
+    struct handoff_assembly *assembly = handoff_client_begin_assembly(old->loop, &ask);
+    if (assembly && !handoff_assembly_keep_texts(assembly))
+        handoff_client_end_assembly(&assembly);
+    if (!assembly)
+        return NULL;
+    assembly->context = old->context;
+    assembly->finished = old->finished;
+    assembly->warnings = old->warnings;
+    assembly->parks_at_limit = old->parks_at_limit;
+    assembly->overtaken = old->overtaken + 1;
+    handoff_warnings_free(assembly->warnings);
+    *assembly->warnings = (struct handoff_warnings){0};
+    old->secrets = (struct handoff_secrets){0};
+    return assembly;
+}
+
+bool handoff_client_assemble_again(struct handoff_assembly **assembly,
+                                   const struct handoff_error *refusal)
+{
+    const bool overtaken =
+        (refusal->code == HANDOFF_ERR_CONFLICT || refusal->code == HANDOFF_ERR_NOT_FOUND) &&
+        strcmp(refusal->field, "previous_id") == 0;
+    if (!overtaken || !handoff_client_may_assemble_again(*assembly))
+        return false;
+    struct handoff_assembly *again = begin_anew(*assembly);
+    if (!again)
+        return false;
+    handoff_client_end_assembly(assembly);
+    *assembly = again;
+    return true;
 }
 
 void handoff_client_cancel_assemblies(struct handoff_loop *loop)

@@ -74,9 +74,22 @@ struct handoff_call {
  * lent until the handler returns. */
 struct handoff_call_input {
     const char *id; /* what the path names: a handoff, a task, an agent, a memory, a replay */
+    const char *channel;
     union {
         struct handoff_list_query list;
         struct handoff_find_query find;
+        struct handoff_decision_query decisions;
+        struct handoff_parked_query parked;
+        struct handoff_job_items_query job_items;
+        struct {
+            const char *action, *to, *reason;
+            struct handoff_parked_query filter;
+            int64_t limit, rate;
+            bool canary, dry_run;
+        } job;
+        struct {
+            const char *target;
+        } prospect;
         struct handoff_memory_query memories;
         struct handoff_ledger_query ledger;
         struct {
@@ -91,13 +104,18 @@ struct handoff_call_input {
             const char *progress;
         } extend;
         struct {
-            const char *target;
+            const char *target, *reason;
             yyjson_val *edit;
+            bool again;
         } replay;
         struct {
             const char *reason, *envelope_id;
             yyjson_val *request;
         } park;
+        struct {
+            const char *envelope_id;
+            yyjson_val *request, *receivers;
+        } publish;
         struct {
             const char *target, *reason, *to;
             int64_t limit, rate;
@@ -121,6 +139,7 @@ enum {
 
 enum {
     HANDOFF_PAGE_MAX = 1000,           /* of a list */
+    HANDOFF_RECEIVERS_MAX = 1000,      /* of a publication */
     HANDOFF_REASON_MAX = 4096,         /* bytes of a reason that a person gives */
     HANDOFF_PROGRESS_MAX = 1024,       /* bytes of what an agent tells of its work */
     HANDOFF_CURSOR_MAX = 256,          /* bytes */
@@ -137,8 +156,12 @@ extern const struct handoff_call handoff_calls[HANDOFF_CALLS];
 
 extern const struct handoff_fields handoff_shape_handoff, handoff_shape_handoffs,
     handoff_shape_attempts, handoff_shape_ledger, handoff_shape_task, handoff_shape_task_end,
-    handoff_shape_agents, handoff_shape_replay, handoff_shape_replays, handoff_shape_memory,
-    handoff_shape_memories, handoff_shape_observed, handoff_shape_problem, handoff_shape_openapi;
+    handoff_shape_agents, handoff_shape_parked_groups, handoff_shape_prospect,
+    handoff_shape_decisions, handoff_shape_job, handoff_shape_jobs, handoff_shape_job_items,
+    handoff_shape_forecast, handoff_shape_replay, handoff_shape_replays, handoff_shape_memory,
+    handoff_shape_memories, handoff_shape_observed, handoff_shape_channel, handoff_shape_channels,
+    handoff_shape_publication, handoff_shape_publications, handoff_shape_problem,
+    handoff_shape_openapi;
 /* Documents with schemas of their own (docs/schema), in the forms that Accept asks for; and as an
  * inbox gives them. */
 extern const struct handoff_fields handoff_shape_envelope, handoff_shape_pulled;

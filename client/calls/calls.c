@@ -48,7 +48,16 @@
             "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
 #define REPLAY_ID                                                                                  \
     SEGMENT("id", "UUID of the replay run", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
-#define MEMORY_ID  SEGMENT("id", "1 to 128 characters of A-Z a-z 0-9 . _ : -", "\"ms-4821\"")
+#define MEMORY_ID SEGMENT("id", "1 to 128 characters of A-Z a-z 0-9 . _ : -", "\"ms-4821\"")
+#define CHANNEL_NAME                                                                               \
+    {                                                                                              \
+        .name = "channel", .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_PATH,                 \
+        .required = true, .offset = AT(channel), .least = 1, .most = HANDOFF_SEGMENT_MAX,          \
+        .doc = "a channel of the configuration", .example = "\"oauth-migration\""                  \
+    }
+#define PUBLICATION_ID                                                                             \
+    SEGMENT("id", "UUID of the publication, and of its envelope",                                  \
+            "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
 #define AGENT_NAME SEGMENT("name", "the agent", "\"coder\"")
 
 /* 0 is left to mean all kinds. */
@@ -79,6 +88,26 @@ static enum handoff_code check_item_kind(const struct handoff_field *field, yyjs
         .name = (text), .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_QUERY, .offset = (at),   \
         .most = HANDOFF_SEGMENT_MAX, .doc = (words), .example = (shown)                            \
     }
+#define PARKED_FILTERS                                                                             \
+    FILTER("target", AT(parked.target), "only those parked for this agent", "\"coder\""),          \
+        FILTER("source", AT(parked.source), "only those that this agent sent", "\"analyst\""),     \
+        FILTER("task", AT(parked.task), "only those of this task", "\"task-42\""),                 \
+        {.name = "reason",                                                                         \
+         .type = HANDOFF_FIELD_STRING,                                                             \
+         .place = HANDOFF_IN_QUERY,                                                                \
+         .offset = AT(parked.reason),                                                              \
+         .most = HANDOFF_REASON_MAX,                                                               \
+         .doc = "only those parked for this reason",                                               \
+         .example = "\"exhausted\""},                                                              \
+        FILTER("error", AT(parked.error), "only those whose last attempt failed with these words", \
+               NULL),                                                                              \
+        FILTER("query", AT(parked.query),                                                          \
+               "only those in whose summary, error, reason or agents all these words are",         \
+               "\"timeout invoice\""),                                                             \
+        FILTER("since", AT(parked.since), "only those parked at this time or later, RFC 3339",     \
+               "\"2026-01-31T18:00:00Z\""),                                                        \
+        FILTER("until", AT(parked.until), "only those parked before this time, RFC 3339", NULL)
+#define JOB_ID SEGMENT("id", "UUID of the bulk job", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
 #define HEADER(text, words, shown)                                                                 \
     {                                                                                              \
         .name = (text), .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_HEADER, .doc = (words),  \
@@ -98,6 +127,10 @@ static enum handoff_code check_item_kind(const struct handoff_field *field, yyjs
         .doc = "chosen by the sender; a repeat with the same key returns the first handoff",       \
         .example = "\"run-17\""                                                                    \
     }
+#define DECIDED_BY_HEADER                                                                          \
+    HEADER("Handoff-Decided-By",                                                                   \
+           "who decides, where the token does not say which person; recorded as `by`",             \
+           "\"alice\"")
 #define TRACE_HEADERS                                                                              \
     HEADER("traceparent", "W3C Trace Context; the envelope continues the trace",                   \
            "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\""),                         \
@@ -119,6 +152,9 @@ static enum handoff_code accept_object(const struct handoff_field *field, yyjson
     return HANDOFF_OK;
 }
 
+static const struct handoff_field receiver_item = {
+    .name = "receivers", .type = HANDOFF_FIELD_NAME, .least = 1, .most = HANDOFF_NAME_MAX};
+
 /* It is judged when it is assembled: the acknowledgement counts whatever it says. */
 static enum handoff_code accept_next(const struct handoff_field *field, yyjson_val *value, void *at,
                                      struct handoff_error *error)
@@ -128,6 +164,28 @@ static enum handoff_code accept_next(const struct handoff_field *field, yyjson_v
     *(yyjson_val **)at = value;
     return HANDOFF_OK;
 }
+
+/* ---- a filter in a body -----------------------------------------------------------------------
+ */
+
+#define IN_FILTER(text, member, words, shown)                                                      \
+    {                                                                                              \
+        .name = (text), .type = HANDOFF_FIELD_STRING,                                              \
+        .offset = offsetof(struct handoff_parked_query, member), .vital = true,                    \
+        .most = HANDOFF_REASON_MAX, .doc = (words), .example = (shown)                             \
+    }
+static const struct handoff_field job_filter_rows[] = {
+    IN_FILTER("target", target, "only those parked for this agent", "\"coder\""),
+    IN_FILTER("source", source, "only those that this agent sent", NULL),
+    IN_FILTER("task", task, "only those of this task", NULL),
+    IN_FILTER("reason", reason, "only those parked for this reason", "\"exhausted\""),
+    IN_FILTER("error", error, "only those whose last attempt failed with these words", NULL),
+    IN_FILTER("query", query, "only those that have all these words", NULL),
+    IN_FILTER("since", since, "only those parked at this time or later, RFC 3339", NULL),
+    IN_FILTER("until", until, "only those parked before this time, RFC 3339", NULL),
+};
+static const struct handoff_fields job_filter_fields = {
+    .rows = job_filter_rows, .count = HANDOFF_FIELDS_COUNT(job_filter_rows)};
 
 /* ---- the table ------------------------------------------------------------------------------ */
 

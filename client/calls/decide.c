@@ -4,7 +4,7 @@
  * loop's thread.
  */
 #include "client/deliver/decide.h"
-#include "client/calls/call.h"
+#include "client/calls/clean_author.h"
 #include "client/calls/read.h"
 #include "client/calls/render.h"
 #include "client/calls/reply.h"
@@ -75,9 +75,10 @@ static void carried_out(struct handoff_waiter *waiter, const struct handoff_stat
 }
 
 static void decide(struct handoff_loop *loop, const char *id, enum handoff_decision decision,
-                   const char *target, const char *reason, handoff_answered *answered,
-                   void *context)
+                   const char *target, const struct handoff_author *author,
+                   handoff_answered *answered, void *context)
 {
+    struct handoff_clean_author clean; /* the engine has a copy */
     struct base_uuid uuid;
     struct handoff_error error;
     struct deciding *deciding = base_calloc(1, sizeof *deciding);
@@ -92,25 +93,24 @@ static void decide(struct handoff_loop *loop, const char *id, enum handoff_decis
         .context = context,
         .waiter = {.decided = decided, .accepted = carried_out, .settled = carried_out}};
     loop->pending++;
+    handoff_clean_author(loop->client, author, &clean);
     if (handoff_read_id(id, &uuid, &error) == HANDOFF_OK)
-        handoff_engine_decide(loop->lane, &uuid, decision, base_span_text(target),
-                              base_span_text(reason), &deciding->waiter);
+        handoff_engine_decide(loop->lane, &uuid, decision, base_span_text(target), &clean.author,
+                              &deciding->waiter);
     else
         decided(&deciding->waiter, &error);
 }
 
 void handoff_replay(struct handoff_loop *loop, const char *id, const char *target,
-                    handoff_answered *answered, void *context)
+                    const struct handoff_author *author, handoff_answered *answered, void *context)
 {
-    decide(loop, id, HANDOFF_DECISION_REPLAY, target, NULL, answered, context);
+    decide(loop, id, HANDOFF_DECISION_REPLAY, target, author, answered, context);
 }
 
-void handoff_discard(struct handoff_loop *loop, const char *id, const char *reason,
+void handoff_discard(struct handoff_loop *loop, const char *id, const struct handoff_author *author,
                      handoff_answered *answered, void *context)
 {
-    char clean[HANDOFF_REASON_MAX + 1];
-    handoff_client_copy_reason(loop->client, clean, sizeof clean, reason);
-    decide(loop, id, HANDOFF_DECISION_DISCARD, NULL, reason ? clean : NULL, answered, context);
+    decide(loop, id, HANDOFF_DECISION_DISCARD, NULL, author, answered, context);
 }
 
 /* ---- closing a circuit ----------------------------------------------------------------------- */

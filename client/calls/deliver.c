@@ -16,6 +16,7 @@
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
 #include "client/calls/send.h"
+#include "client/calls/stored_envelope.h"
 #include "client/envelope/read.h"
 #include "client/model/model.h"
 #include "lib/base/check.h"
@@ -126,26 +127,6 @@ static enum handoff_code judge_handoff(struct handoff_stored_sending *stored)
     return refuse_other_sender(error);
 }
 
-/* The lines of excerpt.h, from the document. */
-static void write_excerpt(struct handoff_stored_sending *stored)
-{
-    yyjson_val *root = yyjson_doc_get_root(stored->envelope.doc);
-    yyjson_val *completeness = yyjson_obj_get(root, "completeness");
-    yyjson_val *const values[] = {yyjson_obj_get(root, "envelope_version"),
-                                  yyjson_obj_get(yyjson_obj_get(root, "tokens"), "count"),
-                                  yyjson_obj_get(root, "memory_refs"),
-                                  yyjson_obj_get(root, "missing"),
-                                  yyjson_obj_get(completeness, "requested"),
-                                  yyjson_obj_get(completeness, "included"),
-                                  yyjson_obj_get(completeness, "ratio")};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        if (i > 0)
-            base_buffer_byte(&stored->excerpt, '\n');
-        if (values[i])
-            base_json_write(&stored->excerpt, values[i]);
-    }
-}
-
 static enum handoff_code read_stored_envelope(struct handoff_stored_sending *stored)
 {
     struct handoff_error *error = &stored->error;
@@ -158,7 +139,7 @@ static enum handoff_code read_stored_envelope(struct handoff_stored_sending *sto
     if (code == HANDOFF_OK && !is_sender(stored, stored->envelope.source_agent))
         code = refuse_other_sender(error);
     if (code == HANDOFF_OK)
-        write_excerpt(stored);
+        handoff_stored_excerpt_write(&stored->excerpt, &stored->envelope);
     return code;
 }
 
@@ -199,19 +180,14 @@ static void read_for_delivery(struct handoff_store_read *read)
 
 /* ---- as an event ----------------------------------------------------------------------------- */
 
-static size_t count_at(yyjson_val *object, const char *key)
-{
-    int64_t number = 0;
-    return base_json_whole(yyjson_obj_get(object, key), &number) && number > 0 ? (size_t)number : 0;
-}
-
 /* `*recent` stands for memories that were not requested, and `trimmed` has others of those: what
  * was requested and is neither included nor missing had no room. */
 static struct handoff_memory_counts count_stored_memories(yyjson_val *root)
 {
     yyjson_val *completeness = yyjson_obj_get(root, "completeness");
-    struct handoff_memory_counts counts = {.requested = count_at(completeness, "requested"),
-                                           .included = count_at(completeness, "included")};
+    struct handoff_memory_counts counts = {
+        .requested = handoff_stored_count(completeness, "requested"),
+        .included = handoff_stored_count(completeness, "included")};
     size_t i, n;
     yyjson_val *entry;
     yyjson_arr_foreach(yyjson_obj_get(root, "missing"), i, n, entry)
@@ -235,12 +211,6 @@ static bool was_on_path(const struct handoff_envelope *envelope)
     return false;
 }
 
-static enum handoff_pattern pattern_of(const struct handoff_envelope *envelope)
-{
-    int number = handoff_name_find(handoff_pattern_names, envelope->pattern);
-    return number < 0 ? HANDOFF_PATTERN_DIRECT : (enum handoff_pattern)number;
-}
-
 /* What the assembly of a request tells; it took no time now. */
 static void tell_delivered(const struct handoff_stored_sending *stored, enum handoff_code code)
 {
@@ -252,9 +222,9 @@ static void tell_delivered(const struct handoff_stored_sending *stored, enum han
                                           .task_id = envelope->task_id.data,
                                           .source_agent = envelope->source_agent.data,
                                           .target_agent = envelope->target_agent.data,
-                                          .pattern = pattern_of(envelope)},
-                                  .of.assembled = {.tokens = count_at(tokens, "count"),
-                                                   .budget = count_at(tokens, "budget"),
+                                          .pattern = handoff_stored_pattern(envelope)},
+                                  .of.assembled = {.tokens = handoff_stored_count(tokens, "count"),
+                                                   .budget = handoff_stored_count(tokens, "budget"),
                                                    .memories = count_stored_memories(root),
                                                    .hop_count = envelope->hop_count,
                                                    .cycle = was_on_path(envelope)}};
@@ -287,41 +257,16 @@ static enum handoff_code check_sender_again(const struct handoff_stored_sending 
     return code;
 }
 
-static int64_t deadline_of_stored(const struct handoff_envelope *envelope)
-{
-    int64_t wall_ms = 0;
-    if (!base_json_time(yyjson_obj_get(envelope->constraints, "deadline"), &wall_ms))
-        return 0;
-    return wall_ms != 0 ? wall_ms : 1;
-}
-
-static int64_t created_of(const struct handoff_envelope *envelope)
-{
-    int64_t wall_ms = 0;
-    yyjson_val *created = yyjson_obj_get(yyjson_doc_get_root(envelope->doc), "created_at");
-    return base_json_time(created, &wall_ms) ? wall_ms : 0;
-}
-
 static enum handoff_code hand_over_stored(struct handoff_stored_sending *stored,
                                           struct handoff_error *error)
 {
     struct handoff_sending *sending = stored->sending;
     const struct handoff_envelope *envelope = &stored->envelope;
-    struct handoff_submission submission = {
-        .id = stored->id,
-        .envelope = base_span(stored->text.data, stored->text.size),
-        .stored = true,
-        .excerpt_lines = handoff_excerpt_of_row(base_buffer_span(&stored->excerpt)),
-        .task_id = envelope->task_id,
-        .source = envelope->source_agent,
-        .target = envelope->target_agent,
-        .pattern = pattern_of(envelope),
-        .created_ms = created_of(envelope),
-        .deadline_ms = deadline_of_stored(envelope),
-        .tokens = count_at(yyjson_obj_get(yyjson_doc_get_root(envelope->doc), "tokens"), "count"),
-        .traceparent = envelope->traceparent,
-        .tracestate = envelope->tracestate,
-        .idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL)};
+    struct handoff_submission submission;
+    handoff_stored_submission(envelope, base_span(stored->text.data, stored->text.size),
+                              base_buffer_span(&stored->excerpt), &submission);
+    submission.id = stored->id;
+    submission.idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL);
     handoff_sending_park(sending, &submission);
     memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
     enum handoff_code code = check_hops(stored, error);

@@ -2,6 +2,7 @@
 /* An edit as a request, see edit.h. Numbers are carried as text, so they stay exactly as sent. */
 #include "client/calls/edit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yyjson.h>
@@ -182,4 +183,20 @@ enum handoff_code handoff_edit_request(struct base_span envelope, struct base_sp
     yyjson_doc_free(kept);
     yyjson_doc_free(doc);
     return code;
+}
+
+void handoff_edit_names(struct base_span body, char *names, size_t size)
+{
+    yyjson_doc *doc = yyjson_read(body.data, body.size, YYJSON_READ_NOFLAG);
+    yyjson_val *edit = yyjson_obj_get(yyjson_doc_get_root(doc), "edit"), *name, *value;
+    size_t used = 0, i, n;
+    names[0] = '\0';
+    yyjson_obj_foreach(edit, i, n, name, value)
+    {
+        if (used + yyjson_get_len(name) + 2 > size)
+            break;
+        used += (size_t)snprintf(names + used, size - used, "%s%s", used ? "," : "",
+                                 yyjson_get_str(name));
+    }
+    yyjson_doc_free(doc);
 }

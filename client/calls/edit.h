@@ -17,4 +17,7 @@ enum handoff_code handoff_edit_request(struct base_span envelope, struct base_sp
                                        size_t *size,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* The names of the fields that the edit in `body` replaces, separated by commas; as many as fit. */
+void handoff_edit_names(struct base_span body, char *names, size_t size);
+
 #endif

@@ -59,11 +59,17 @@ static void answer_assembling(struct assembling *assembling, const struct handof
     base_free(assembling);
 }
 
+static void assembled(struct handoff_assembly *assembly);
+
+/* Unless an edit was committed first: then it is assembled again. */
 static void persisted(struct handoff_store_job *job)
 {
     struct assembling *assembling = BASE_CONTAINER_OF(job, struct assembling, put.job);
     BASE_CHECK_MAGIC(assembling, ASSEMBLING_MAGIC);
-    answer_assembling(assembling, &job->error);
+    if (!handoff_client_assemble_again(&assembling->assembly, &job->error))
+        answer_assembling(assembling, &job->error);
+    else if (handoff_assembly_run(assembling->assembly))
+        assembled(assembling->assembly);
 }
 
 /* Nothing will be delivered, so the envelope is finished from the start. */

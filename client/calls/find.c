@@ -12,7 +12,6 @@
 #include "client/model/model.h"
 #include "client/store/search.h"
 #include "lib/base/error.h"
-#include "lib/base/rfc3339.h"
 
 enum { FOUND_LIMIT = 50 };
 
@@ -35,17 +34,6 @@ static enum handoff_code read_state(const char *text, uint32_t *states, struct h
     }
     handoff_error_set(error, HANDOFF_ERR_INVALID, "unknown state", "state", text);
     handoff_error_allow(error, "%s", known_states);
-    return HANDOFF_ERR_INVALID;
-}
-
-static enum handoff_code read_since(const char *text, int64_t *since_ms,
-                                    struct handoff_error *error)
-{
-    *since_ms = 0;
-    if (!text || base_rfc3339_parse(text, strlen(text), since_ms))
-        return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "not a time", "since", text);
-    handoff_error_allow(error, "RFC 3339, such as 2030-01-31T18:00:00Z; a + in a URL is %%2B");
     return HANDOFF_ERR_INVALID;
 }
 
@@ -80,7 +68,7 @@ static enum handoff_code read_search(const struct handoff_find_query *query,
                                                                       : FOUND_LIMIT};
     enum handoff_code code = read_state(query->state, states, error);
     if (code == HANDOFF_OK)
-        code = read_since(query->since, &search->since_ms, error);
+        code = handoff_read_time("since", query->since, &search->since_ms, error);
     if (code == HANDOFF_OK)
         code = read_after(query->cursor, &search->after, error);
     search->states = stored_states(*states);
@@ -100,7 +88,7 @@ static enum handoff_code write_found(struct handoff_client *client, struct base_
         code = handoff_error_clear(error);
     } else if (code == HANDOFF_OK && (states >> status.state & 1)) {
         base_buffer_text(out, out->data[out->size - 1] == '[' ? "" : ",");
-        handoff_object_write(out, &status);
+        handoff_object_write_listed(out, &status);
     }
     base_arena_free(&arena);
     return code;

@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+#include "client/calls/channels.h"
+#include "client/calls/decisions.h"
+#include "client/calls/parked.h"
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
 #include "lib/base/check.h"
@@ -28,16 +31,20 @@ struct lookup {
     /* what is asked; texts are copies in the arena */
     enum handoff_code (*run)(struct lookup *lookup, struct handoff_error *error);
     struct base_arena arena;
-    const char *id, *caller;
+    const char *id, *caller, *target, *channel, *cursor;
+    int64_t limit;
     enum handoff_rendering rendering;
     struct handoff_list_query query;
     struct handoff_ledger_query items;
     struct handoff_find_query find;
+    struct handoff_decision_query decisions;
+    struct handoff_parked_query parked;
     struct base_uuid uuid;
     struct handoff_live_view view;
 
     /* the reader's, then the loop's */
     struct handoff_text text;
+    bool under_way;
     struct handoff_error error;
 };
 
@@ -72,6 +79,27 @@ static enum handoff_code run_find_lookup(struct lookup *lookup, struct handoff_e
     return handoff_read_found(lookup->loop->client, &lookup->find, &lookup->text, error);
 }
 
+static enum handoff_code run_parked_lookup(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_parked(lookup->loop->client, &lookup->parked, &lookup->text, error);
+}
+
+static enum handoff_code run_groups_lookup(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_parked_groups(lookup->loop->client, &lookup->parked, &lookup->text, error);
+}
+
+static enum handoff_code run_prospect_lookup(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_prospect(lookup->loop->client, lookup->id, lookup->target, &lookup->text,
+                                 error);
+}
+
+static enum handoff_code run_decisions_lookup(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_decisions(lookup->loop->client, &lookup->decisions, &lookup->text, error);
+}
+
 static enum handoff_code run_envelope_lookup(struct lookup *lookup, struct handoff_error *error)
 {
     return handoff_read_envelope(lookup->loop->client, lookup->id, lookup->caller,
@@ -90,6 +118,27 @@ static enum handoff_code run_view_lookup(struct lookup *lookup, struct handoff_e
                              error);
 }
 
+static enum handoff_code run_channels_lookup(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_channels(lookup->loop->client, lookup->channel, lookup->caller,
+                                 &lookup->text, error);
+}
+
+static enum handoff_code run_publications_lookup(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_publications(lookup->loop->client, lookup->channel, lookup->caller,
+                                     lookup->cursor, lookup->limit, &lookup->text, error);
+}
+
+static enum handoff_code run_publication_lookup(struct lookup *lookup, struct handoff_error *error)
+{
+    enum handoff_code code = handoff_read_id(lookup->id, &lookup->uuid, error);
+    return code == HANDOFF_OK
+               ? handoff_read_publication(lookup->loop->client, lookup->channel, &lookup->uuid,
+                                          lookup->caller, &lookup->text, &lookup->under_way, error)
+               : code;
+}
+
 static void run_lookup(struct handoff_store_read *read)
 {
     struct lookup *lookup = lookup_of(read);
@@ -103,8 +152,10 @@ static void run_lookup(struct handoff_store_read *read)
 static void answer_lookup(struct handoff_store_read *read)
 {
     struct lookup *lookup = lookup_of(read);
-    const struct handoff_result answer = {
-        .error = lookup->error, .body = lookup->text.data, .size = lookup->text.size};
+    const struct handoff_result answer = {.error = lookup->error,
+                                          .body = lookup->text.data,
+                                          .size = lookup->text.size,
+                                          .under_way = lookup->under_way};
     lookup->answered(lookup->context, &answer);
     lookup->loop->pending--;
     handoff_text_free(&lookup->text);
@@ -248,6 +299,90 @@ void handoff_find(struct handoff_loop *loop, const struct handoff_find_query *qu
         drop_lookup(lookup);
 }
 
+static bool keep_decision_query(struct lookup *lookup, const struct handoff_decision_query *query)
+{
+    struct handoff_decision_query *kept = &lookup->decisions;
+    *kept = *query;
+    return keep_lookup_text(lookup, query->handoff, &kept->handoff) &&
+           keep_lookup_text(lookup, query->job, &kept->job) &&
+           keep_lookup_text(lookup, query->task, &kept->task) &&
+           keep_lookup_text(lookup, query->who, &kept->who) &&
+           keep_lookup_text(lookup, query->by, &kept->by) &&
+           keep_lookup_text(lookup, query->target, &kept->target) &&
+           keep_lookup_text(lookup, query->action, &kept->action) &&
+           keep_lookup_text(lookup, query->since, &kept->since) &&
+           keep_lookup_text(lookup, query->until, &kept->until) &&
+           keep_lookup_text(lookup, query->order, &kept->order) &&
+           keep_lookup_text(lookup, query->cursor, &kept->cursor);
+}
+
+void handoff_decisions(struct handoff_loop *loop, const struct handoff_decision_query *query,
+                       handoff_answered *answered, void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_decisions_lookup, answered, context);
+    if (!lookup)
+        return;
+    if (keep_decision_query(lookup, query))
+        begin_lookup(lookup);
+    else
+        drop_lookup(lookup);
+}
+
+static bool keep_parked_query(struct lookup *lookup, const struct handoff_parked_query *query)
+{
+    struct handoff_parked_query *kept = &lookup->parked;
+    *kept = *query;
+    return keep_lookup_text(lookup, query->target, &kept->target) &&
+           keep_lookup_text(lookup, query->source, &kept->source) &&
+           keep_lookup_text(lookup, query->task, &kept->task) &&
+           keep_lookup_text(lookup, query->reason, &kept->reason) &&
+           keep_lookup_text(lookup, query->error, &kept->error) &&
+           keep_lookup_text(lookup, query->query, &kept->query) &&
+           keep_lookup_text(lookup, query->since, &kept->since) &&
+           keep_lookup_text(lookup, query->until, &kept->until) &&
+           keep_lookup_text(lookup, query->order, &kept->order) &&
+           keep_lookup_text(lookup, query->caller, &kept->caller) &&
+           keep_lookup_text(lookup, query->cursor, &kept->cursor);
+}
+
+static void look_up_parked(struct handoff_loop *loop,
+                           enum handoff_code (*run)(struct lookup *, struct handoff_error *),
+                           const struct handoff_parked_query *query, handoff_answered *answered,
+                           void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run, answered, context);
+    if (!lookup)
+        return;
+    if (keep_parked_query(lookup, query))
+        begin_lookup(lookup);
+    else
+        drop_lookup(lookup);
+}
+
+void handoff_parked(struct handoff_loop *loop, const struct handoff_parked_query *query,
+                    handoff_answered *answered, void *context)
+{
+    look_up_parked(loop, run_parked_lookup, query, answered, context);
+}
+
+void handoff_parked_groups(struct handoff_loop *loop, const struct handoff_parked_query *query,
+                           handoff_answered *answered, void *context)
+{
+    look_up_parked(loop, run_groups_lookup, query, answered, context);
+}
+
+void handoff_prospect(struct handoff_loop *loop, const char *id, const char *target,
+                      handoff_answered *answered, void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_prospect_lookup, answered, context);
+    if (!lookup)
+        return;
+    if (keep_lookup_text(lookup, target, &lookup->target))
+        begin_lookup_by_id(lookup, id, NULL);
+    else
+        drop_lookup(lookup);
+}
+
 void handoff_look_up(struct handoff_loop *loop, const struct base_uuid *id,
                      const struct handoff_live_view *view, handoff_answered *answered,
                      void *context)
@@ -258,4 +393,53 @@ void handoff_look_up(struct handoff_loop *loop, const struct base_uuid *id,
     lookup->uuid = *id;
     lookup->view = *view; /* its texts live as long as the agents, or forever */
     begin_lookup(lookup);
+}
+
+static void begin_channel_lookup(struct lookup *lookup, const char *channel, const char *id,
+                                 const char *caller)
+{
+    if (keep_lookup_text(lookup, channel, &lookup->channel) &&
+        keep_lookup_text(lookup, id, &lookup->id) &&
+        keep_lookup_text(lookup, caller, &lookup->caller))
+        begin_lookup(lookup);
+    else
+        drop_lookup(lookup);
+}
+
+void handoff_channels_list(struct handoff_loop *loop, const char *caller,
+                           handoff_answered *answered, void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_channels_lookup, answered, context);
+    if (lookup)
+        begin_channel_lookup(lookup, NULL, NULL, caller);
+}
+
+void handoff_channel_get(struct handoff_loop *loop, const char *channel, const char *caller,
+                         handoff_answered *answered, void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_channels_lookup, answered, context);
+    if (lookup)
+        begin_channel_lookup(lookup, channel, NULL, caller);
+}
+
+void handoff_publications_list(struct handoff_loop *loop, const char *channel, const char *caller,
+                               const char *cursor, int64_t limit, handoff_answered *answered,
+                               void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_publications_lookup, answered, context);
+    if (!lookup)
+        return;
+    lookup->limit = limit;
+    if (keep_lookup_text(lookup, cursor, &lookup->cursor))
+        begin_channel_lookup(lookup, channel, NULL, caller);
+    else
+        drop_lookup(lookup);
+}
+
+void handoff_publication_get(struct handoff_loop *loop, const char *channel, const char *id,
+                             const char *caller, handoff_answered *answered, void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_publication_lookup, answered, context);
+    if (lookup)
+        begin_channel_lookup(lookup, channel, id, caller);
 }

@@ -130,6 +130,9 @@ static void read_put(struct putting *putting)
                                  &putting->doc, &putting->secrets, &putting->put, &putting->error);
     if (putting->error.code == HANDOFF_OK)
         handoff_cost_put(assembler, &putting->arena, &putting->put);
+    if (putting->error.code == HANDOFF_OK)
+        handoff_spine_prepare_put(putting->asked.loop->client->spine, &putting->put,
+                                  &putting->arena);
 }
 
 static void read_put_on_worker(struct base_work *work)
@@ -369,7 +372,7 @@ struct reading {
     struct asked asked;
     struct base_arena arena;
     struct base_span id; /* absent: a list */
-    size_t from, page;   /* of the list: where its page begins, and how many are on it */
+    size_t page;         /* of the list: how many are on it */
     struct handoff_spine_resolve resolve;
     struct base_work work; /* writes a long list */
     struct base_buffer out;
@@ -379,14 +382,13 @@ struct reading {
 static void write_ranked(struct base_buffer *out, const struct reading *reading)
 {
     const struct handoff_spine_resolve *resolve = &reading->resolve;
-    const size_t end = reading->from + reading->page;
     base_buffer_text(out, "{\"items\":[");
-    for (size_t i = reading->from; i < resolve->found_count && i < end; i++) {
-        base_buffer_text(out, i > reading->from ? "," : "");
+    for (size_t i = 0; i < resolve->found_count && i < reading->page; i++) {
+        base_buffer_text(out, i > 0 ? "," : "");
         handoff_memory_json_write_found(out, &resolve->found[i], resolve->query.size > 0);
     }
-    if (resolve->found_count > end)
-        base_buffer_printf(out, "],\"next\":\"best-%zu\"", end);
+    if (resolve->found_count > reading->page)
+        base_buffer_printf(out, "],\"next\":\"best-%zu\"", resolve->skip + reading->page);
     else
         base_buffer_text(out, "],\"next\":null");
     base_buffer_text(out, resolve->incomplete ? ",\"complete\":false}" : "}");
@@ -427,7 +429,7 @@ static bool is_long_list(const struct handoff_spine_resolve *resolve)
 {
     size_t size = 0;
     for (size_t i = 0; i < resolve->found_count; i++)
-        size += resolve->found[i].memory.content.size;
+        size += handoff_memory_bytes(&resolve->found[i].memory);
     return size > WRITTEN_ON_LOOP;
 }
 
@@ -565,7 +567,7 @@ static void set_page(struct reading *reading, const struct handoff_memory_query 
     const size_t most = query->recent > 0 ? (size_t)query->recent : RECENT_MOST;
     const size_t usual = query->recent > 0 ? most : RECENT_DEFAULT;
     reading->page = query->limit > 0 ? (size_t)query->limit : usual;
-    const size_t wanted = reading->from + reading->page + 1;
+    const size_t wanted = reading->resolve.skip + reading->page + 1;
     reading->resolve.recent = wanted < most ? wanted : most;
 }
 
@@ -582,10 +584,11 @@ static void list_ranked(struct handoff_loop *loop, const struct handoff_memory_q
     enum handoff_code code = scopes_of_query(query, &reading->arena, scopes, &error);
     scopes->all = false; /* as for a handoff of this caller */
     if (code == HANDOFF_OK)
-        code = read_place(query->cursor, &reading->from, &error);
+        code = read_place(query->cursor, &reading->resolve.skip, &error);
     if (!settle_reading(reading, code, &error))
         return;
     reading->resolve.query = copy;
+    reading->resolve.snippets = true;
     set_page(reading, query);
     read(reading);
 }

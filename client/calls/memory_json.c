@@ -76,6 +76,17 @@ void handoff_memory_json_write(struct base_buffer *out, const struct handoff_mem
     base_buffer_byte(out, '}');
 }
 
+static void write_pieces(struct base_buffer *out, const char *name, const struct base_span *texts,
+                         size_t count)
+{
+    base_buffer_printf(out, ",\"%s\":[", name);
+    for (size_t i = 0; i < count; i++) {
+        base_buffer_text(out, i > 0 ? "," : "");
+        base_json_write_string(out, texts[i]);
+    }
+    base_buffer_byte(out, ']');
+}
+
 void handoff_memory_json_write_found(struct base_buffer *out,
                                      const struct handoff_found_memory *found, bool with_match)
 {
@@ -85,12 +96,9 @@ void handoff_memory_json_write_found(struct base_buffer *out,
         write_share(out, "score", found->score);
         base_buffer_byte(out, ',');
         write_share(out, "relevance", found->relevance);
-        base_buffer_text(out, ",\"words\":[");
-        for (size_t i = 0; i < found->word_count; i++) {
-            base_buffer_text(out, i > 0 ? "," : "");
-            base_json_write_string(out, found->words[i]);
-        }
-        base_buffer_printf(out, "],\"similar\":%u}", found->similar);
+        write_pieces(out, "words", found->words, found->word_count);
+        write_pieces(out, "snippet", found->snippet, found->snippet_count);
+        base_buffer_printf(out, ",\"similar\":%u}", found->similar);
     }
     base_buffer_byte(out, '}');
 }

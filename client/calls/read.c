@@ -60,7 +60,10 @@ static void describe_stored(const struct handoff_stored *stored, struct handoff_
                                       .words = standing->words.data,
                                       .attempts = standing->attempts,
                                       .settled_ms = standing->settled_ms,
-                                      .progress = stored->progress};
+                                      .progress = stored->progress,
+                                      .summary = stored->summary,
+                                      .error_said = stored->error,
+                                      .replays = standing->replays};
     base_uuid_format(&stored->id, status->label.id);
 }
 
@@ -209,6 +212,17 @@ enum handoff_code handoff_read_cursor(const char *cursor, int64_t *after,
                              cursor);
 }
 
+enum handoff_code handoff_read_order(const char *text, bool *newest_first, bool usually_newest,
+                                     struct handoff_error *error)
+{
+    *newest_first = text ? strcmp(text, "newest") == 0 : usually_newest;
+    if (!text || *newest_first || strcmp(text, "oldest") == 0)
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "unknown order", "order", text);
+    handoff_error_allow(error, "newest or oldest");
+    return HANDOFF_ERR_INVALID;
+}
+
 /* Writes the comma between two items of a list. */
 static void separate(struct base_buffer *out)
 {
@@ -235,15 +249,15 @@ static enum handoff_code write_item(struct handoff_client *client, struct base_b
         code = add_envelope(client, &stored->id, &arena, &status, error);
     if (wanted && code == HANDOFF_OK) {
         separate(out);
-        handoff_object_write(out, &status);
+        handoff_object_write_listed(out, &status);
     }
     base_arena_free(&arena);
     return code;
 }
 
-static enum handoff_code write_items(struct handoff_client *client, struct base_buffer *out,
-                                     const struct handoff_stored *list, size_t count, bool parked,
-                                     struct handoff_error *error)
+enum handoff_code handoff_read_write_items(struct handoff_client *client, struct base_buffer *out,
+                                           const struct handoff_stored *list, size_t count,
+                                           bool parked, struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_OK;
     for (size_t i = 0; i < count && code == HANDOFF_OK; i++)
@@ -299,7 +313,7 @@ enum handoff_code handoff_read_list(struct handoff_client *client,
 {
     int64_t limit = query->limit;
     struct handoff_store_filter filter = {
-        .states = query->parked ? 1u << HANDOFF_STATE_PARKED : UINT32_MAX,
+        .states = UINT32_MAX,
         .target = base_span_text(query->target),
         .reason = base_span_text(query->reason),
         .task_id = base_span_text(query->task_id),
@@ -322,7 +336,7 @@ enum handoff_code handoff_read_list(struct handoff_client *client,
         code = handoff_agents_check_filter(client->agents, query->target, error);
     base_buffer_text(&out, "{\"items\":[");
     if (code == HANDOFF_OK)
-        code = write_items(client, &out, list, count, query->parked, error);
+        code = handoff_read_write_items(client, &out, list, count, false, error);
     if (code == HANDOFF_OK && count == filter.limit)
         base_buffer_printf(&out, "],\"next\":\"%lld\"", (long long)list[count - 1].seq);
     else

@@ -48,6 +48,18 @@ enum handoff_code handoff_read_ledger(struct handoff_client *client, const char 
                                       const char *caller, const struct handoff_ledger_query *query,
                                       struct handoff_text *text,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Reads the RFC 3339 time of a query's field; NULL: 0. */
+enum handoff_code handoff_read_time(const char *field, const char *text, int64_t *wall_ms,
+                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Reads "newest" or "oldest"; NULL: as is usual. */
+enum handoff_code handoff_read_order(const char *text, bool *newest_first, bool usually_newest,
+                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Writes rows as the items of a list; of those whose state has changed since, only parked ones if
+   `parked`. */
+enum handoff_code handoff_read_write_items(struct handoff_client *client, struct base_buffer *out,
+                                           const struct handoff_stored *list, size_t count,
+                                           bool parked,
+                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* Reads a cursor that is a number. */
 enum handoff_code handoff_read_cursor(const char *cursor, int64_t *after,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;

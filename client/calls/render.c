@@ -5,6 +5,7 @@
  */
 #include "client/calls/render.h"
 
+#include <string.h>
 #include <yyjson.h>
 
 #include "client/assemble/request.h"
@@ -61,7 +62,16 @@ static void read_excerpt(struct base_buffer *out, struct base_span envelope)
 
 enum { USUAL_SIZE = 640 }; /* of a handoff that lacks no memories */
 
-void handoff_object_write(struct base_buffer *out, const struct handoff_status *status)
+/* What a list of handoffs is read for. */
+static void write_gist(struct base_buffer *out, const struct handoff_status *status)
+{
+    if (status->summary.data)
+        render_text(out, "summary", status->summary);
+    render_text(out, "error", status->error_said);
+    render_number(out, "replays", status->replays);
+}
+
+static void write_handoff(struct base_buffer *out, const struct handoff_status *status, bool listed)
 {
     const struct handoff_label *label = &status->label;
     base_buffer_reserve(out, USUAL_SIZE);
@@ -82,11 +92,23 @@ void handoff_object_write(struct base_buffer *out, const struct handoff_status *
     render_time(out, "created_at", status->label.created_ms);
     render_time(out, "settled_at", status->settled_ms);
     render_text(out, "reason", base_span_text(handoff_status_reason(status)));
+    if (listed)
+        write_gist(out, status);
     if (status->progress.text.data) {
         render_text(out, "progress", status->progress.text);
         render_time(out, "progress_at", status->progress.at_ms);
     }
     base_buffer_byte(out, '}');
+}
+
+void handoff_object_write(struct base_buffer *out, const struct handoff_status *status)
+{
+    write_handoff(out, status, false);
+}
+
+void handoff_object_write_listed(struct base_buffer *out, const struct handoff_status *status)
+{
+    write_handoff(out, status, true);
 }
 
 static const char *result_of(const struct handoff_attempt *attempt)
@@ -110,6 +132,92 @@ void handoff_object_write_attempt(struct base_buffer *out, const struct handoff_
     render_number(out, "status", attempt->status);
     render_text(out, "error", attempt->error);
     render_text(out, "peer", attempt->peer);
+    base_buffer_byte(out, '}');
+}
+
+/* null for nil. */
+static void render_id(struct base_buffer *out, const char *key, const struct base_uuid *id)
+{
+    static const struct base_uuid nil;
+    char text[BASE_UUID_TEXT];
+    if (memcmp(id, &nil, sizeof nil) == 0) {
+        write_value(out, key, NULL);
+        return;
+    }
+    base_uuid_format(id, text);
+    render_text(out, key, base_span_text(text));
+}
+
+/* "a,b" as ["a","b"]. */
+static void render_fields(struct base_buffer *out, const char *key, struct base_span fields)
+{
+    base_json_write_name(out, key);
+    base_buffer_byte(out, '[');
+    for (size_t at = 0, end; at < fields.size; at = end + 1) {
+        const char *comma = memchr(fields.data + at, ',', fields.size - at);
+        end = comma ? (size_t)(comma - fields.data) : fields.size;
+        base_buffer_text(out, at > 0 ? "," : "");
+        base_json_write_string(out, base_span(fields.data + at, end - at));
+    }
+    base_buffer_byte(out, ']');
+}
+
+void handoff_object_write_decision(struct base_buffer *out,
+                                   const struct handoff_stored_decision *decision)
+{
+    base_buffer_byte(out, '{');
+    render_number(out, "id", decision->number);
+    render_time(out, "at", decision->at_ms);
+    render_text(out, "action", base_span_text(handoff_action_name(decision->action)));
+    render_text(out, "who", decision->who);
+    render_text(out, "by", decision->by);
+    render_text(out, "reason", decision->reason);
+    render_id(out, "handoff_id", &decision->handoff);
+    render_text(out, "task_id", decision->task_id);
+    render_text(out, "source_agent", decision->source);
+    render_text(out, "target_agent", decision->target);
+    render_text(out, "to", decision->to);
+    render_text(out, "cause", decision->cause);
+    render_fields(out, "fields", decision->fields);
+    render_id(out, "replacement_id", &decision->replacement);
+    render_id(out, "job_id", &decision->job);
+    base_buffer_byte(out, '}');
+}
+
+/* Of a redirect its plain name: what was asked for is a replay, to another agent. */
+void handoff_object_write_job(struct base_buffer *out, const struct handoff_stored_job *job)
+{
+    static const struct base_uuid none;
+    const int64_t open = job->of[HANDOFF_FATE_OPEN], succeeded = job->of[HANDOFF_FATE_SUCCEEDED],
+                  skipped = job->of[HANDOFF_FATE_SKIPPED], failed = job->of[HANDOFF_FATE_FAILED];
+    base_buffer_byte(out, '{');
+    render_id(out, "id", &job->id);
+    render_text(out, "action", base_span_text(handoff_action_name(job->action)));
+    render_text(out, "state", base_span_text(handoff_run_state_name(job->state)));
+    render_text(out, "to", job->to);
+    render_text(out, "reason", job->reason);
+    render_text(out, "who", job->who);
+    render_text(out, "by", job->by);
+    render_number(out, "rate", job->rate);
+    render_number(out, "total", open + succeeded + skipped + failed);
+    render_number(out, "done", succeeded + skipped + failed);
+    render_number(out, "succeeded", succeeded);
+    render_number(out, "skipped", skipped);
+    render_number(out, "failed", failed);
+    render_id(out, "canary_id", job->had_canary ? &job->first : &none);
+    render_time(out, "started_at", job->began_ms);
+    render_time(out, "ended_at", job->ended_ms);
+    base_buffer_byte(out, '}');
+}
+
+void handoff_object_write_job_item(struct base_buffer *out,
+                                   const struct handoff_stored_job_item *item)
+{
+    base_buffer_byte(out, '{');
+    render_id(out, "handoff_id", &item->handoff);
+    render_text(out, "result", base_span_text(handoff_fate_name(item->fate)));
+    render_text(out, "code", item->code);
+    render_text(out, "detail", item->detail);
     base_buffer_byte(out, '}');
 }
 

@@ -13,11 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/calls/clean_author.h"
 #include "client/calls/edit.h"
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
 #include "client/calls/send.h"
 #include "client/client.h"
+#include "client/deliver/author.h"
 #include "client/deliver/decide.h"
 #include "client/store/ledger.h"
 #include "lib/base/check.h"
@@ -39,6 +41,9 @@ struct replacing {
     const char *target;           /* name of the old handoff's agent; lives as long as the
                                      table of agents, so it is not copied */
     char *sent;                   /* the new handoff as JSON, once it is durable */
+    struct handoff_clean_author clean;
+    struct handoff_stored_decision decision; /* `who` to `cause` are the loop's */
+    char *cause;                             /* of it; a copy */
 
     /* the reader's, then the loop's */
     struct handoff_store_read read;
@@ -46,6 +51,7 @@ struct replacing {
                              the loop ends */
     char *request;        /* for the new handoff; yyjson's */
     size_t request_size;
+    char fields[256];           /* that are edited */
     struct handoff_error error; /* why there is no request */
 };
 
@@ -53,6 +59,7 @@ static void end_replacing(struct replacing *replacing)
 {
     replacing->loop->pending--;
     base_free(replacing->sent);
+    base_free(replacing->cause);
     base_free((void *)(uintptr_t)replacing->old.data);
     base_free((void *)(uintptr_t)replacing->body.data);
     replacing->magic = 0;
@@ -145,6 +152,8 @@ static void write_new(struct handoff_store_read *read)
         code =
             handoff_edit_request(replacing->old, contribution, replacing->body, replacing->target,
                                  &replacing->request, &replacing->request_size, &replacing->error);
+    if (code == HANDOFF_OK)
+        handoff_edit_names(replacing->body, replacing->fields, sizeof replacing->fields);
     replacing->error.code = code;
     base_arena_free(&arena);
 }
@@ -160,9 +169,28 @@ static void new_written(struct handoff_store_read *read)
         refuse_new(replacing, &replacing->error);
         return;
     }
-    handoff_send_instead(replacing->loop, &ask, &replacing->id, &replacing->waiter, new_sent,
-                         replacing);
+    replacing->decision.fields = base_span_text(replacing->fields);
+    handoff_send_instead(replacing->loop, &ask, &replacing->id, &replacing->waiter,
+                         &replacing->decision, new_sent, replacing);
     free(request); /* yyjson's */
+}
+
+/* What is known of the decision before the new handoff. false: out of memory. */
+static bool begin_decision(struct replacing *replacing, const struct handoff_status *held)
+{
+    struct handoff_stored_decision *decision = &replacing->decision;
+    const char *reason = handoff_status_reason(held);
+    replacing->cause = base_malloc(strlen(reason) + 1);
+    if (!replacing->cause)
+        return false;
+    memcpy(replacing->cause, reason, strlen(reason) + 1);
+    handoff_decision_say(decision, &replacing->clean.author);
+    decision->handoff = replacing->id;
+    decision->action =
+        held->state == HANDOFF_STATE_EXPIRED ? HANDOFF_ACTION_REVIVE : HANDOFF_ACTION_EDIT;
+    decision->target = base_span_text(held->target);
+    decision->cause = base_span_text(replacing->cause);
+    return true;
 }
 
 /* The old handoff is held. */
@@ -171,8 +199,9 @@ static void begin_new(struct replacing *replacing)
     struct handoff_status held;
     handoff_engine_held(&replacing->waiter, &held);
     char *copy = base_malloc(held.envelope.size + 1);
-    if (!copy) {
+    if (!copy || !begin_decision(replacing, &held)) {
         struct handoff_error error;
+        base_free(copy);
         handoff_error_no_memory(&error);
         refuse_new(replacing, &error);
         return;
@@ -220,7 +249,8 @@ static struct replacing *make_replacing(struct handoff_loop *loop, const char *b
 }
 
 void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char *body, size_t size,
-                           handoff_answered *answered, void *context)
+                           const struct handoff_author *author, handoff_answered *answered,
+                           void *context)
 {
     struct handoff_error error;
     struct replacing *replacing = make_replacing(loop, body, size, answered, context);
@@ -228,6 +258,7 @@ void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char
         handoff_give_no_memory(answered, context);
         return;
     }
+    handoff_clean_author(loop->client, author, &replacing->clean);
     loop->pending++;
     if (handoff_read_id(id, &replacing->id, &error) == HANDOFF_OK)
         handoff_engine_hold(loop->lane, &replacing->id, &replacing->waiter);

@@ -278,12 +278,11 @@ static void replay_written(struct handoff_waiter *waiter, const struct handoff_s
 
 static void replay_next(struct handoff_replay_run *run)
 {
-    const struct base_span none = base_span(NULL, 0);
     begin_wait(run);
     run->waiter = (struct handoff_waiter){
         .decided = replay_decided, .accepted = replay_written, .settled = replay_written};
     handoff_engine_decide(run->loop->lane, &run->page[run->at], HANDOFF_DECISION_REPLAY,
-                          base_span_text(*run->to ? run->to : NULL), none, &run->waiter);
+                          base_span_text(*run->to ? run->to : NULL), NULL, &run->waiter);
 }
 
 /* Replays the next handoff, reads the next page, or ends the run. */

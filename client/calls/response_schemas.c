@@ -105,6 +105,9 @@ static const struct handoff_field handoff_rows[] = {
     ROW("created_at", TIME, .doc = "when it was accepted"),
     ROW("settled_at", TIME, .nullable = true, .doc = "when it finished; null until then"),
     ROW("reason", TEXT, .doc = "why it is no longer being delivered; otherwise empty"),
+    MAYBE("summary", TEXT, .doc = "in a list: the beginning of what the receiver should do"),
+    MAYBE("error", TEXT, .doc = "likewise: why its last attempt failed; empty if it did not"),
+    MAYBE("replays", WHOLE, .doc = "likewise: how often it was replayed"),
     MAYBE("progress", TEXT, .doc = "what the agent last reported about its work, if it did"),
     MAYBE("progress_at", TIME, .doc = "when it reported that"),
     WARNINGS,
@@ -149,6 +152,62 @@ static const struct handoff_fields ledger_shape = {.rows = ledger_rows,
                                                    .open = true};
 ITEM(ledger_item, ledger_shape);
 LIST(handoff_shape_ledger, ledger_item, "Ledger", "Items of a chain, oldest first.");
+
+/* ---- channels ------------------------------------------------------------------------------- */
+
+static const struct handoff_field receiver_rows[] = {
+    ROW("agent", TEXT),
+    ROW("subscribed", BOOL,
+        .doc = "false if it is no receiver of the channel, but something waits for it"),
+    ROW("pending", WHOLE, .doc = "deliveries in progress"),
+    ROW("oldest_pending_at", TIME, .nullable = true, .doc = "when the oldest was published"),
+    ROW("parked", WHOLE, .doc = "parked deliveries"),
+};
+static const struct handoff_fields receiver_shape = {
+    .rows = receiver_rows, .count = HANDOFF_FIELDS_COUNT(receiver_rows), .open = true};
+static const struct handoff_field receiver_of_channel = {
+    .name = "receivers", .type = HANDOFF_FIELD_OBJECT, .members = &receiver_shape};
+static const struct handoff_field channel_rows[] = {
+    ROW("name", TEXT),
+    ROW("receivers", ARRAY, .item = &receiver_of_channel),
+};
+SHAPE(handoff_shape_channel, channel_rows, "Channel",
+      "A channel and what waits for its receivers.");
+ITEM(channel_item, handoff_shape_channel);
+LIST(handoff_shape_channels, channel_item, "ChannelList", "The channels.");
+
+static const struct handoff_field delivery_rows[] = {
+    ROW("handoff_id", UUID, .doc = "the handoff; the receiver gets it as `Handoff-Id`"),
+    ROW("receiver", TEXT, .doc = "the receiver it was published to"),
+    ROW("target_agent", TEXT, .doc = "who has it; an alternate, if one took over"),
+    ROW("state", WORD, .words = state_names),
+    ROW("reason", TEXT, .doc = "why it is no longer being delivered; otherwise empty"),
+    ROW("attempts", WHOLE),
+    ROW("settled_at", TIME, .nullable = true, .doc = "when it finished; null until then"),
+};
+static const struct handoff_fields delivery_shape = {
+    .rows = delivery_rows, .count = HANDOFF_FIELDS_COUNT(delivery_rows), .open = true};
+static const struct handoff_field delivery_of_publication = {
+    .name = "deliveries", .type = HANDOFF_FIELD_OBJECT, .members = &delivery_shape};
+#define OF_PUBLICATION                                                                             \
+    ROW("id", UUID, .doc = "of the publication and its envelope"), ROW("channel", TEXT),           \
+        ROW("source_agent", TEXT, .doc = "the publisher"), ROW("task_id", TEXT),                   \
+        ROW("published_at", TIME)
+static const struct handoff_field publication_rows[] = {
+    OF_PUBLICATION,
+    ROW("deliveries", ARRAY, .item = &delivery_of_publication, .doc = "one for each receiver"),
+    WARNINGS,
+};
+SHAPE(handoff_shape_publication, publication_rows, "Publication",
+      "A publication and its deliveries.");
+static const struct handoff_field publication_head_rows[] = {OF_PUBLICATION};
+static const struct handoff_fields publication_head_shape = {
+    .rows = publication_head_rows,
+    .count = HANDOFF_FIELDS_COUNT(publication_head_rows),
+    .open = true};
+ITEM(publication_item, publication_head_shape);
+LIST(handoff_shape_publications, publication_item, "PublicationList",
+     "Publications, newest first.");
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
@@ -207,6 +266,126 @@ static const struct handoff_fields agent_shape = {.rows = agent_rows,
 ITEM(agent_item, agent_shape);
 LIST(handoff_shape_agents, agent_item, "AgentList", "The agents.");
 
+/* ---- what is parked -------------------------------------------------------------------------- */
+
+static const struct handoff_field group_rows[] = {
+    ROW("target_agent", TEXT, .doc = "the agent they were parked for"),
+    ROW("reason", TEXT, .doc = "why they were parked"),
+    ROW("error", TEXT, .doc = "why their last attempt failed; empty if there was none"),
+    ROW("count", WHOLE, .doc = "how many share this cause"),
+    ROW("oldest_at", TIME, .doc = "when the first of them was parked"),
+    ROW("newest_at", TIME, .doc = "when the last of them was parked"),
+    ROW("example_id", TEXT, .doc = "id of one of them"),
+};
+static SHAPE(handoff_shape_group, group_rows, "ParkedGroup", "Parked handoffs that share a cause.");
+ITEM(group_item, handoff_shape_group);
+static const struct handoff_field groups_rows[] = {
+    ROW("items", ARRAY, .item = &group_item),
+    ROW("next", STRING, .nullable = true, .doc = "`cursor` of the next page; null on the last"),
+    ROW("total", WHOLE, .doc = "number of handoffs in all groups"),
+};
+SHAPE(handoff_shape_parked_groups, groups_rows, "ParkedGroupList",
+      "Parked handoffs by cause, the most frequent first.");
+
+static const struct handoff_field way_rows[] = {
+    ROW("code", TEXT, .doc = "the code of the error that it would cause"),
+    ROW("detail", TEXT, .doc = "what is in the way, and what to do about it"),
+};
+static SHAPE(handoff_shape_way, way_rows, "Obstacle", "What keeps a handoff from being delivered.");
+ITEM(way_item, handoff_shape_way);
+static const struct handoff_field prospect_rows[] = {
+    ROW("id", TEXT, .doc = "the handoff"),
+    ROW("target_agent", TEXT, .doc = "the agent it would be delivered to"),
+    ROW("deliverable", BOOL, .doc = "true if nothing is in the way"),
+    ROW("obstacles", ARRAY, .item = &way_item),
+};
+SHAPE(handoff_shape_prospect, prospect_rows, "Prospect",
+      "Whether a replay would be delivered now.");
+
+/* ---- decisions ------------------------------------------------------------------------------ */
+
+static const struct handoff_field edited_field = {
+    .name = "fields", .type = HANDOFF_FIELD_TEXT, .most = INT64_MAX};
+static const struct handoff_field decision_rows[] = {
+    ROW("id", WHOLE, .doc = "later decisions have greater ones"),
+    ROW("at", TIME),
+    ROW("action", WORD, .words = handoff_action_names, .doc = "what was decided"),
+    ROW("who", TEXT,
+        .doc =
+            "the owner of the token: `@operator` or an agent; `@anyone` if no token is required"),
+    ROW("by", TEXT, .doc = "what the caller called itself; empty if it did not"),
+    ROW("reason", TEXT, .doc = "why; empty if no reason was given"),
+    ROW("handoff_id", UUID),
+    ROW("task_id", TEXT),
+    ROW("source_agent", TEXT),
+    ROW("target_agent", TEXT, .doc = "the agent that had the handoff"),
+    ROW("to", TEXT, .doc = "another agent that was chosen instead; otherwise empty"),
+    ROW("cause", TEXT, .doc = "why it was parked; of a handoff that was not, its state"),
+    ROW("fields", ARRAY, .item = &edited_field, .doc = "the fields that an edit replaced"),
+    ROW("replacement_id", UUID, .nullable = true,
+        .doc = "the handoff that took its place; null if none did"),
+    ROW("job_id", UUID, .nullable = true, .doc = "the bulk job that it belongs to; null if none"),
+};
+static SHAPE(handoff_shape_decision, decision_rows, "Decision",
+             "What somebody decided about a handoff.");
+ITEM(decision_item, handoff_shape_decision);
+LIST(handoff_shape_decisions, decision_item, "DecisionList", "Decisions.");
+
+/* ---- bulk jobs --------------------------------------------------------------------------------
+ */
+
+static const struct handoff_field job_rows[] = {
+    ROW("id", UUID),
+    ROW("action", WORD, .words = handoff_action_names,
+        .doc = "`replay`, `redirect` if it has a `to`, or `discard`"),
+    ROW("state", WORD, .words = handoff_run_state_names,
+        .doc = "`waiting` after its canary; `stopped` by an operator"),
+    ROW("to", TEXT, .doc = "the other agent; empty if there is none"),
+    ROW("reason", TEXT, .doc = "why; empty if no reason was given"),
+    ROW("who", TEXT, .doc = "the owner of the token that began it"),
+    ROW("by", TEXT, .doc = "what the caller called itself; empty if it did not"),
+    ROW("rate", WHOLE, .doc = "maximum number per second"),
+    ROW("total", WHOLE, .doc = "number of its handoffs"),
+    ROW("done", WHOLE, .doc = "number of those that have a result; the sum of the next three"),
+    ROW("succeeded", WHOLE, .doc = "number that were decided as asked for"),
+    ROW("skipped", WHOLE,
+        .doc = "number that were not parked any more, or whose deadline had passed"),
+    ROW("failed", WHOLE, .doc = "number that could not be decided, and are still parked"),
+    ROW("canary_id", UUID, .nullable = true, .doc = "its first handoff, if it began with a canary"),
+    ROW("started_at", TIME),
+    ROW("ended_at", TIME, .nullable = true, .doc = "null until then"),
+    WARNINGS,
+};
+SHAPE(handoff_shape_job, job_rows, "Job", "A decision about many parked handoffs.");
+ITEM(job_in_list, handoff_shape_job);
+LIST(handoff_shape_jobs, job_in_list, "JobList", "Bulk jobs.");
+
+static const struct handoff_field job_item_rows[] = {
+    ROW("handoff_id", UUID),
+    ROW("result", WORD, .words = handoff_fate_names, .doc = "its result"),
+    ROW("code", TEXT, .doc = "code of the error, if nothing was decided; otherwise empty"),
+    ROW("detail", TEXT, .doc = "the error in words; otherwise empty"),
+};
+static SHAPE(handoff_shape_job_item, job_item_rows, "JobItem", "One handoff of a bulk job.");
+ITEM(job_item_item, handoff_shape_job_item);
+LIST(handoff_shape_job_items, job_item_item, "JobItemList", "The handoffs of a bulk job.");
+
+static const struct handoff_field counted_rows[] = {
+    ROW("code", TEXT, .doc = "the code of the error that it would cause"),
+    ROW("count", WHOLE, .doc = "number of handoffs"),
+};
+static const struct handoff_fields counted_fields = {
+    .rows = counted_rows, .count = HANDOFF_FIELDS_COUNT(counted_rows), .open = true};
+ITEM(counted_item, counted_fields);
+static const struct handoff_field forecast_rows[] = {
+    ROW("count", WHOLE, .doc = "number of handoffs that the filter finds"),
+    ROW("deliverable", WHOLE, .doc = "number of those of which nothing is in the way"),
+    ROW("obstacles", ARRAY, .item = &counted_item, .doc = "what is in the way of the others"),
+    ROW("items", ARRAY, .item = &handoff_item, .doc = "the first twenty"),
+    WARNINGS,
+};
+SHAPE(handoff_shape_forecast, forecast_rows, "JobForecast", "What a bulk job would be about.");
+
 /* ---- replays -------------------------------------------------------------------------------- */
 
 static const struct handoff_field replay_rows[] = {
@@ -236,6 +415,8 @@ static const struct handoff_field tag_item = {
     .name = "tags", .type = HANDOFF_FIELD_TEXT, .most = INT64_MAX};
 static const struct handoff_field matched_word = {
     .name = "words", .type = HANDOFF_FIELD_TEXT, .most = INT64_MAX};
+static const struct handoff_field piece_of_snippet = {
+    .name = "snippet", .type = HANDOFF_FIELD_TEXT, .most = INT64_MAX};
 static const struct handoff_field match_rows[] = {
     {.name = "score",
      .type = HANDOFF_FIELD_NUMBER,
@@ -249,6 +430,10 @@ static const struct handoff_field match_rows[] = {
      .doc = "how well it fits the query; 1 for the most relevant"},
     ROW("words", ARRAY, .item = &matched_word,
         .doc = "words of the query that it has, as they are written there; rare ones first"),
+    ROW("snippet", ARRAY, .item = &piece_of_snippet,
+        .doc = "the part of its content that has most of these words, in pieces: every second one, "
+               "from "
+               "the second on, is such a word"),
     ROW("similar", WHOLE, .doc = "how many others were left out because they say nearly the same"),
 };
 static const struct handoff_fields match_fields = {

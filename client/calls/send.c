@@ -4,10 +4,11 @@
  *
  * A send is one struct from the call to its answer: it assembles, hands the envelope to delivery as
  * a submission, and then only waits. What it needed for assembling is released before it waits,
- * because thousands may wait for slow receivers. A send with a key first looks on a reader thread
- * for the handoff that was accepted under that key; for this, a long body is read and hashed on a
- * worker. How long the sender waits is bounded by an operation with a deadline; a repeat waits for
- * the first one's handoff by a watch (client/deliver/watch.h).
+ * because thousands may wait for slow receivers; of a request whose task chose what it continues,
+ * once it is accepted, since an edit that is committed before it makes it choose again. A send with
+ * a key first looks on a reader thread for the handoff that was accepted under that key; for this,
+ * a long body is read and hashed on a worker. How long the sender waits is bounded by an operation
+ * with a deadline; a repeat waits for the first one's handoff by a watch (client/deliver/watch.h).
  */
 #include <stdio.h>
 #include <string.h>
@@ -92,6 +93,8 @@ static void answer_sending(struct handoff_sending *sending, const struct handoff
 static void sender_accepted(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct handoff_sending *sending = sending_of(waiter);
+    if (sending->assembly)
+        handoff_client_end_assembly(&sending->assembly);
     sending->accepted = true;
     if (!sending->respond_async)
         return;
@@ -142,10 +145,21 @@ static bool finds_other(struct handoff_sending *sending, const struct handoff_er
     return sending->stored || (sending->key[0] && look_for_key(sending, conflict));
 }
 
+static void assemble_sending(struct handoff_sending *sending);
+
+/* An edit was committed first. */
+static bool was_overtaken(struct handoff_sending *sending, const struct handoff_error *refusal)
+{
+    if (!sending->assembly || !handoff_client_assemble_again(&sending->assembly, refusal))
+        return false;
+    assemble_sending(sending);
+    return true;
+}
+
 static void sender_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct handoff_sending *sending = sending_of(waiter);
-    if (!finds_other(sending, &status->error))
+    if (!was_overtaken(sending, &status->error) && !finds_other(sending, &status->error))
         answer_sending(sending, status, true);
 }
 
@@ -173,6 +187,7 @@ static enum handoff_code hand_over(struct handoff_sending *sending, struct hando
     sending->hop_max = sending->assembly->hop_max;
     submission.idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL);
     handoff_sending_park(sending, &submission);
+    submission.decision = sending->decision;
     memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
     return sending->held
                ? handoff_engine_replace(sending->loop->lane, sending->held, &submission,
@@ -195,7 +210,7 @@ static void sender_assembled(struct handoff_assembly *assembly)
     tell_assembled(sending); /* also if it was rejected: then nothing was stored */
     if (assembly->error.code != HANDOFF_OK)
         handoff_sending_fail(sending, &assembly->error);
-    else
+    else if (!handoff_client_may_assemble_again(assembly)) /* else once it is accepted */
         handoff_client_end_assembly(&sending->assembly);
 }
 
@@ -411,8 +426,8 @@ static void was_identified(struct base_op *op)
         fail_unidentified(sending, verdict == BASE_OP_CANCELLED);
 }
 
-static enum handoff_code check_key(struct handoff_client *client, const char *key,
-                                   struct handoff_error *error)
+enum handoff_code handoff_check_key(struct handoff_client *client, const char *key,
+                                    struct handoff_error *error)
 {
     struct handoff_secrets secrets = {.policy = handoff_client_secrets(client)};
     const size_t size = strlen(key);
@@ -430,7 +445,7 @@ static enum handoff_code check_key(struct handoff_client *client, const char *ke
 bool handoff_sending_take_key(struct handoff_sending *sending, const struct handoff_ask *ask)
 {
     struct handoff_error error;
-    if (check_key(sending->loop->client, ask->idempotency_key, &error) != HANDOFF_OK) {
+    if (handoff_check_key(sending->loop->client, ask->idempotency_key, &error) != HANDOFF_OK) {
         handoff_sending_fail(sending, &error);
         return false;
     }
@@ -548,12 +563,14 @@ struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct han
 
 void handoff_send_instead(struct handoff_loop *loop, const struct handoff_ask *ask,
                           const struct base_uuid *id, struct handoff_waiter *held,
+                          const struct handoff_stored_decision *decision,
                           handoff_answered *answered, void *context)
 {
     struct handoff_sending *sending = make_sending(loop, ask, answered, context);
     if (!sending)
         return;
     sending->held = held;
+    sending->decision = decision;
     sending->assembly->replaces = *id;
     begin_send(sending, ask);
 }

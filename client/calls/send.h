@@ -32,8 +32,9 @@ struct handoff_sending {
     char *park_reason;                         /* NULL: it is delivered */
     int64_t hop, hop_max;                      /* of what was handed over; 0: not known */
     struct handoff_waiter waiter;
-    struct handoff_waiter *held;           /* of what it replaces; NULL: nothing */
-    struct handoff_assembly *assembly;     /* NULL: not of a request, or it was handed over */
+    struct handoff_waiter *held;                    /* of what it replaces; NULL: nothing */
+    const struct handoff_stored_decision *decision; /* by which it does; lent until the answer */
+    struct handoff_assembly *assembly;     /* NULL: not of a request, or no longer needed */
     struct handoff_stored_sending *stored; /* NULL: of a request */
     struct base_work work;                 /* of a long body with a key */
     struct handoff_sending **under_way;    /* within the call: NULL once answered */
@@ -44,9 +45,10 @@ struct handoff_sending *handoff_sending_new(struct handoff_loop *loop,
                                             const struct handoff_ask *ask,
                                             handoff_answered *answered, void *context);
 /* Sends what an operator made of the handoff `id`, which is held (decide.h) until this is answered:
-   it is discarded in the commit that stores the new one, or stays as it is. */
+   it is discarded in the commit that stores the new one and the decision, or stays as it is. */
 void handoff_send_instead(struct handoff_loop *loop, const struct handoff_ask *ask,
                           const struct base_uuid *id, struct handoff_waiter *held,
+                          const struct handoff_stored_decision *decision,
                           handoff_answered *answered, void *context);
 /* Parked by hand, if that was asked for. */
 void handoff_sending_park(const struct handoff_sending *sending,
@@ -55,6 +57,9 @@ void handoff_sending_park(const struct handoff_sending *sending,
 void handoff_sending_fail(struct handoff_sending *sending, const struct handoff_error *error);
 /* Copies the key of the ask. False: the request was answered, since the key is bad. */
 bool handoff_sending_take_key(struct handoff_sending *sending, const struct handoff_ask *ask);
+/* Whether a key may be one: invalid_request, secret_in_request. Tells of what it finds. */
+enum handoff_code handoff_check_key(struct handoff_client *client, const char *key,
+                                    struct handoff_error *error);
 /* Looks for the handoff under the key, and goes on with `begin`, or answers. */
 void handoff_sending_begin_with_key(struct handoff_sending *sending);
 /* A repeat: answers with the first handoff, or waits for its end if the sender does. */

@@ -31,6 +31,7 @@ void handoff_submission_of(struct handoff_assembly *assembly, struct handoff_sub
         .task_id = assembly->task_id,
         .source = assembly->request.source_agent,
         .target = assembly->request.target_agent,
+        .summary = assembly->request.task_summary,
         .pattern = (enum handoff_pattern)assembly->request.pattern,
         .created_ms = assembly->created_ms,
         .deadline_ms = deadline_of(assembly),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/assemble/request.h"
+#include "client/calls/clean_author.h"
 #include "client/calls/lookup.h"
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
@@ -25,7 +26,7 @@ struct taking_back {
     void *context;
     struct handoff_reply reply;
     char caller[HANDOFF_NAME_MAX + 1];
-    char reason[];
+    struct handoff_clean_author clean;
 };
 
 static void was_taken_back(struct handoff_reply *reply)
@@ -42,13 +43,11 @@ static void was_taken_back(struct handoff_reply *reply)
 }
 
 static void take_back(struct handoff_loop *loop, const char *id, enum handoff_word word,
-                      const char *reason, const char *caller, handoff_answered *answered,
-                      void *context)
+                      const struct handoff_author *author, const char *caller,
+                      handoff_answered *answered, void *context)
 {
-    enum { MARKERS = 256 }; /* room for some, where credentials were */
     struct handoff_error error;
-    const size_t size = (reason ? strlen(reason) : 0) + MARKERS;
-    struct taking_back *taking = base_calloc(1, sizeof *taking + size);
+    struct taking_back *taking = base_calloc(1, sizeof *taking);
     if (!taking) {
         handoff_give_no_memory(answered, context);
         return;
@@ -62,26 +61,27 @@ static void take_back(struct handoff_loop *loop, const char *id, enum handoff_wo
     taking->loop = loop;
     taking->answered = answered;
     taking->context = context;
-    handoff_client_copy_reason(loop->client, taking->reason, size, reason);
+    handoff_clean_author(loop->client, author, &taking->clean);
     snprintf(taking->caller, sizeof taking->caller, "%s", caller ? caller : "");
     taking->reply.lane = loop->lane;
     taking->reply.told = was_taken_back;
     taking->reply.word = word;
-    taking->reply.words = taking->reason;
+    taking->reply.words = taking->clean.reason;
+    taking->reply.author = taking->clean.author;
     taking->reply.agent = base_span_text(caller ? taking->caller : NULL);
     loop->pending++;
     handoff_engine_reply(loop->client->engine, &taking->reply);
 }
 
-void handoff_cancel(struct handoff_loop *loop, const char *id, const char *reason,
+void handoff_cancel(struct handoff_loop *loop, const char *id, const struct handoff_author *author,
                     const char *caller, handoff_answered *answered, void *context)
 {
-    take_back(loop, id, HANDOFF_WORD_CANCEL, reason, caller, answered, context);
+    take_back(loop, id, HANDOFF_WORD_CANCEL, author, caller, answered, context);
 }
 
-void handoff_park(struct handoff_loop *loop, const char *id, const char *reason, const char *caller,
-                  handoff_answered *answered, void *context)
+void handoff_park(struct handoff_loop *loop, const char *id, const struct handoff_author *author,
+                  const char *caller, handoff_answered *answered, void *context)
 {
-    BASE_CHECK(reason && *reason);
-    take_back(loop, id, HANDOFF_WORD_PARK, reason, caller, answered, context);
+    BASE_CHECK(author && author->reason && *author->reason);
+    take_back(loop, id, HANDOFF_WORD_PARK, author, caller, answered, context);
 }

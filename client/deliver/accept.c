@@ -6,22 +6,33 @@
  */
 #include <string.h>
 
+#include "client/deliver/author.h"
 #include "client/deliver/delivery.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "lib/base/utf8.h"
 
 /* ---- durable -------------------------------------------------------------------------------- */
 
 enum { CHAIN_HEADERS_ROOM = 3 * 64 };
 
+/* Bytes of a summary that a list shows: a line or two. */
+enum { SUMMARY_SHOWN = 200 };
+static size_t envelope_size(const struct handoff_submission *submission)
+{
+    if (submission->shared)
+        return 0;
+    return submission->envelope.size + handoff_excerpt_size(&submission->excerpt) +
+           submission->excerpt_lines.size;
+}
+
 static size_t texts_size(const struct handoff_submission *submission)
 {
-    return submission->envelope.size + submission->source.size + submission->target.size +
+    return envelope_size(submission) + submission->source.size + submission->target.size +
            submission->task_id.size + submission->idempotency_key.size +
-           submission->traceparent.size + submission->tracestate.size +
-           handoff_excerpt_size(&submission->excerpt) + submission->excerpt_lines.size +
+           submission->traceparent.size + submission->tracestate.size + SUMMARY_SHOWN +
            submission->park_reason.size + CHAIN_HEADERS_ROOM + 3 * submission->task_id.size;
 }
 
@@ -29,6 +40,10 @@ static size_t texts_size(const struct handoff_submission *submission)
 static bool copy_submitted_excerpt(struct handoff_delivery *delivery,
                                    const struct handoff_submission *submission)
 {
+    if (submission->shared) {
+        delivery->excerpt = submission->shared->excerpt;
+        return true;
+    }
     if (submission->excerpt_lines.data)
         return handoff_delivery_keep(delivery, submission->excerpt_lines, &delivery->excerpt);
     if (submission->excerpt.memory_refs.size == 0)
@@ -50,6 +65,12 @@ static char *take_over(char **own)
 static bool take_envelope(struct handoff_delivery *delivery,
                           const struct handoff_submission *submission)
 {
+    if (submission->shared) {
+        delivery->shared = handoff_shared_envelope_ref(submission->shared);
+        delivery->envelope = delivery->shared->envelope;
+        delivery->publication = delivery->shared->id;
+        return true;
+    }
     delivery->own_envelope = take_over(submission->own_envelope);
     if (!delivery->own_envelope)
         return handoff_delivery_keep(delivery, submission->envelope, &delivery->envelope);
@@ -70,6 +91,17 @@ static bool take_contribution(struct handoff_delivery *delivery,
     return put->parents != NULL;
 }
 
+/* The publication is its only parent, and has its body. */
+static void take_shared(struct handoff_delivery *delivery)
+{
+    struct handoff_store_accept *accept = &delivery->write.accept;
+    accept->publication = delivery->publication;
+    accept->put.shares = delivery->publication;
+    accept->put.contribution = delivery->shared->contribution;
+    accept->put.parents = &delivery->shared->id;
+    accept->put.nparents = 1;
+}
+
 /* What the ledger keeps of it, in memory of its own: it is needed for one commit only, and a
  * delivery may wait for days. */
 static bool copy_contribution(struct handoff_delivery *delivery,
@@ -79,6 +111,10 @@ static bool copy_contribution(struct handoff_delivery *delivery,
     const size_t parents_size = submission->nparents * sizeof *submission->parents;
     put->hop = submission->hop;
     put->replaces = submission->replaces;
+    if (submission->shared) {
+        take_shared(delivery);
+        return true;
+    }
     if (!submission->contribution.data)
         return true;
     char *own = take_over(submission->own_contribution);
@@ -127,6 +163,45 @@ static bool copy_park_reason(struct handoff_delivery *delivery,
     return true;
 }
 
+static bool copy_summary(struct handoff_delivery *delivery, struct base_span summary)
+{
+    if (!summary.data)
+        return true;
+    const size_t room = summary.size < SUMMARY_SHOWN ? summary.size + 1 : SUMMARY_SHOWN;
+    char *text = base_arena_alloc(&delivery->arena, room);
+    if (!text)
+        return false;
+    base_utf8_cut(text, room, summary.data, summary.size);
+    delivery->write.accept.summary = base_span_text(text);
+    return true;
+}
+
+/* What another handoff is replaced by, and for which agent, is known only now. */
+static bool copy_replacing_decision(struct handoff_delivery *delivery,
+                                    const struct handoff_submission *submission)
+{
+    const struct handoff_stored_decision *from = submission->decision;
+    if (!from)
+        return true;
+    struct handoff_stored_decision *row = base_arena_alloc(&delivery->arena, sizeof *row);
+    if (!row)
+        return false;
+    *row = *from;
+    row->at_ms = handoff_delivery_wall_ms(delivery);
+    row->replacement = submission->id;
+    row->task_id = delivery->task_id;
+    row->source = delivery->source;
+    if (!base_span_equal(delivery->asked_target, from->target))
+        row->to = delivery->asked_target;
+    delivery->write.accept.decision = row;
+    return handoff_delivery_keep(delivery, from->who, &row->who) &&
+           handoff_delivery_keep(delivery, from->by, &row->by) &&
+           handoff_delivery_keep(delivery, from->reason, &row->reason) &&
+           handoff_delivery_keep(delivery, from->target, &row->target) &&
+           handoff_delivery_keep(delivery, from->cause, &row->cause) &&
+           handoff_delivery_keep(delivery, from->fields, &row->fields);
+}
+
 static bool copy_submission(struct handoff_delivery *delivery,
                             const struct handoff_submission *submission)
 {
@@ -151,7 +226,9 @@ static bool copy_submission(struct handoff_delivery *delivery,
            handoff_delivery_keep(delivery, submission->idempotency_key, &accept->idempotency_key) &&
            handoff_delivery_keep_trace(delivery, submission->traceparent, submission->tracestate) &&
            take_envelope(delivery, submission) && copy_submitted_excerpt(delivery, submission) &&
-           copy_contribution(delivery, submission) && copy_park_reason(delivery, submission);
+           copy_contribution(delivery, submission) && copy_park_reason(delivery, submission) &&
+           copy_summary(delivery, submission->summary) &&
+           copy_replacing_decision(delivery, submission);
 }
 
 static void accepted(struct handoff_store_job *job)
@@ -173,6 +250,8 @@ static void accepted(struct handoff_store_job *job)
     if (delivery->state == HANDOFF_STATE_PARKED)
         handoff_delivery_note_parked(delivery);
     handoff_delivery_observe_start(delivery, false);
+    if (delivery->write.accept.decision)
+        handoff_delivery_observe_decision(delivery, delivery->write.accept.decision);
     handoff_delivery_tell_watches(delivery, false);
     if (delivery->waiter && delivery->waiter->accepted) {
         struct handoff_status status;
@@ -191,7 +270,7 @@ static void submit_accept(struct handoff_delivery *delivery)
     accept->put.job.mailbox = delivery->lane->mailbox;
     accept->put.job.batch = &delivery->lane->writes;
     accept->put.job.done = accepted;
-    accept->put.body = delivery->envelope;
+    accept->put.body = delivery->shared ? base_span(NULL, 0) : delivery->envelope;
     accept->put.task_id = delivery->task_id;
     accept->source = delivery->source;
     accept->asked_target = delivery->asked_target;
@@ -235,9 +314,8 @@ enum handoff_code handoff_delivery_refuse_full(const struct handoff_agent *agent
 
 /* ---- whom to -------------------------------------------------------------------------------- */
 
-/* NULL: no memory. */
-static struct handoff_delivery *make(struct handoff_lane *lane,
-                                     const struct handoff_submission *submission)
+struct handoff_delivery *handoff_delivery_make(struct handoff_lane *lane,
+                                               const struct handoff_submission *submission)
 {
     struct handoff_delivery *delivery =
         handoff_delivery_new(lane, &submission->id, texts_size(submission));
@@ -303,7 +381,7 @@ static enum handoff_code deliver_to_requested(struct handoff_lane *lane,
 {
     if (!handoff_delivery_count(lane->engine, agent, true))
         return handoff_delivery_refuse_full(agent, error);
-    struct handoff_delivery *delivery = make(lane, submission);
+    struct handoff_delivery *delivery = handoff_delivery_make(lane, submission);
     if (!delivery) {
         handoff_delivery_uncount(lane->engine, agent);
         return handoff_error_no_memory(error);
@@ -319,7 +397,7 @@ static enum handoff_code deliver_to_alternate(struct handoff_lane *lane,
                                               struct handoff_waiter *waiter,
                                               struct handoff_error *error)
 {
-    struct handoff_delivery *delivery = make(lane, submission);
+    struct handoff_delivery *delivery = handoff_delivery_make(lane, submission);
     if (!delivery)
         return handoff_error_no_memory(error);
     handoff_delivery_pass_over(delivery, asked->name, HANDOFF_OBSTACLE_CIRCUIT_OPEN);
@@ -331,7 +409,7 @@ static enum handoff_code deliver_to_alternate(struct handoff_lane *lane,
                  : refuse_circuit(lane, submission, asked, wait_ms, error);
 }
 
-static enum handoff_code refuse_shutting_down(struct handoff_error *error)
+enum handoff_code handoff_delivery_refuse_shutting_down(struct handoff_error *error)
 {
     return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
                              "the process is shutting down; retry after the restart", NULL, NULL);
@@ -344,14 +422,14 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
     BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     int64_t wait_ms;
     if (lane->closing || atomic_load(&lane->engine->draining))
-        return refuse_shutting_down(error);
+        return handoff_delivery_refuse_shutting_down(error);
     struct handoff_agent *agent =
         handoff_agents_find(lane->engine->options.agents, submission->target);
     if (!agent)
         return handoff_agents_refuse_unknown(lane->engine->options.agents, submission->target,
                                              "target_agent", error);
     if (is_parked_at_once(submission)) {
-        struct handoff_delivery *delivery = make(lane, submission);
+        struct handoff_delivery *delivery = handoff_delivery_make(lane, submission);
         return delivery ? start_parked(delivery, agent, waiter, error)
                         : handoff_error_no_memory(error);
     }
@@ -366,13 +444,13 @@ enum handoff_code handoff_engine_deliver_next(struct handoff_lane *lane,
                                               struct handoff_error *error)
 {
     if (lane->closing)
-        return refuse_shutting_down(error);
+        return handoff_delivery_refuse_shutting_down(error);
     struct handoff_agent *agent =
         handoff_agents_find(lane->engine->options.agents, submission->target);
     if (!agent)
         return handoff_agents_refuse_unknown(lane->engine->options.agents, submission->target,
                                              "target_agent", error);
-    struct handoff_delivery *delivery = make(lane, submission);
+    struct handoff_delivery *delivery = handoff_delivery_make(lane, submission);
     if (!delivery)
         return handoff_error_no_memory(error);
     delivery->write.accept.put.job.unit = unit;
@@ -380,4 +458,19 @@ enum handoff_code handoff_engine_deliver_next(struct handoff_lane *lane,
         return start_parked(delivery, agent, NULL, error);
     handoff_delivery_count(lane->engine, agent, false);
     return start_live(delivery, agent, NULL, error);
+}
+
+/* Its id was made for it, so nobody else has it. */
+void handoff_delivery_start_of_publication(struct handoff_delivery *delivery,
+                                           struct handoff_agent *agent,
+                                           struct handoff_store_unit *unit,
+                                           struct handoff_waiter *waiter)
+{
+    const bool parked = delivery->reason != HANDOFF_REASON_NONE;
+    delivery->write.accept.put.job.unit = unit;
+    if (!parked)
+        handoff_delivery_count(delivery->lane->engine, agent, false);
+    enum handoff_code code =
+        start(delivery, parked ? HANDOFF_STATE_PARKED : HANDOFF_STATE_READY, agent, waiter, NULL);
+    BASE_CHECK(code == HANDOFF_OK);
 }

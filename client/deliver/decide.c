@@ -5,12 +5,16 @@
  */
 #include "client/deliver/decide.h"
 
+#include "client/deliver/author.h"
 #include "client/deliver/delivery.h"
 #include "client/deliver/obstacle.h"
 #include "client/model/model.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
+#include "lib/base/rfc3339.h"
+
+#include <stdio.h>
 
 /* What has expired is over, but an edit makes a new one of it. */
 static bool is_open_to(enum handoff_decision decision, enum handoff_state state)
@@ -19,11 +23,50 @@ static bool is_open_to(enum handoff_decision decision, enum handoff_state state)
            (state == HANDOFF_STATE_EXPIRED && decision == HANDOFF_DECISION_HOLD);
 }
 
+/* A decision as it is asked for, and what the reader found out about it. */
+struct asked_decision {
+    enum handoff_decision decision;
+    struct handoff_author author;
+    char decided[160]; /* what was decided last, of one that is not open any more; else "" */
+};
+
+/* Who replays it for the fourth time should know that. */
+static enum handoff_code check_replays(const struct handoff_stored *stored,
+                                       const struct asked_decision *asked,
+                                       struct handoff_error *error)
+{
+    if (asked->decision != HANDOFF_DECISION_REPLAY || asked->author.again ||
+        stored->standing.replays < HANDOFF_REPLAYS_MAX)
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                      "the handoff was replayed several times already, and came back each time; to "
+                      "replay it all the same, repeat this with again",
+                      "again", NULL);
+    handoff_error_seen(error, "%u replays", stored->standing.replays);
+    handoff_error_allow(error, "%d, or \"again\": true", HANDOFF_REPLAYS_MAX);
+    return HANDOFF_ERR_CONFLICT;
+}
+
+static enum handoff_code refuse_not_open(const struct asked_decision *asked,
+                                         enum handoff_state state, struct handoff_error *error)
+{
+    handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                      asked->decision == HANDOFF_DECISION_HOLD
+                          ? "only a parked or an expired handoff can be edited"
+                          : "only a parked handoff can be replayed or discarded",
+                      "state", handoff_state_name(state));
+    if (asked->decided[0])
+        handoff_error_seen(error, "%s; %s", handoff_state_name(state), asked->decided);
+    return HANDOFF_ERR_CONFLICT;
+}
+
 static enum handoff_code check_parked(const struct handoff_lane *lane,
                                       const struct handoff_stored *stored,
-                                      enum handoff_decision decision, struct handoff_error *error)
+                                      const struct asked_decision *asked,
+                                      struct handoff_error *error)
 {
     const struct base_clock *clock = lane->engine->options.clock;
+    const enum handoff_decision decision = asked->decision;
     enum handoff_state state;
     if (!handoff_state_from_number(stored->standing.state, &state))
         return handoff_error_set(
@@ -31,11 +74,7 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
             "the store holds a state known only to a newer version of this program; upgrade",
             "state", NULL);
     if (!is_open_to(decision, state))
-        return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
-                                 decision == HANDOFF_DECISION_HOLD
-                                     ? "only a parked or an expired handoff can be edited"
-                                     : "only a parked handoff can be replayed or discarded",
-                                 "state", handoff_state_name(state));
+        return refuse_not_open(asked, state, error);
     if (decision == HANDOFF_DECISION_REPLAY && stored->deadline_ms &&
         stored->deadline_ms <= base_wall_ms(clock))
         return handoff_error_set(
@@ -43,7 +82,7 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
             "the deadline has passed; discard the handoff, or replay it with an "
             "edit that has a later deadline",
             "constraints.deadline", NULL);
-    return HANDOFF_OK;
+    return check_replays(stored, asked, error);
 }
 
 /* The agent that was named, otherwise the one it was parked for. */
@@ -116,6 +155,7 @@ static void carry_out(struct handoff_delivery *delivery, enum handoff_decision d
         handoff_delivery_replay(delivery);
         break;
     case HANDOFF_DECISION_DISCARD:
+    case HANDOFF_DECISION_CANCEL:
         handoff_delivery_discard(delivery, words);
         break;
     case HANDOFF_DECISION_ACKNOWLEDGE:
@@ -140,12 +180,14 @@ static enum handoff_code find_parking_agent(struct handoff_delivery *delivery,
 /* Puts a claimed handoff on its lane, as the store has it. */
 static enum handoff_code take_up(struct handoff_delivery *delivery,
                                  const struct handoff_stored *stored,
-                                 const struct handoff_error *loaded, enum handoff_decision decision,
-                                 struct base_span target, struct handoff_error *error)
+                                 const struct handoff_error *loaded,
+                                 const struct asked_decision *asked, struct base_span target,
+                                 struct handoff_error *error)
 {
     struct handoff_engine *engine = delivery->lane->engine;
+    const enum handoff_decision decision = asked->decision;
     struct handoff_agent *agent;
-    enum handoff_code code = check_parked(delivery->lane, stored, decision, error);
+    enum handoff_code code = check_parked(delivery->lane, stored, asked, error);
     if (code == HANDOFF_OK)
         code = find_agent(engine->options.agents, stored, decision, target, &agent, error);
     if (code == HANDOFF_OK)
@@ -166,10 +208,11 @@ static enum handoff_code take_up(struct handoff_delivery *delivery,
 /* A lane has the handoff: it is being delivered, or another caller has just decided. */
 static enum handoff_code refuse_claimed(const struct handoff_lane *lane,
                                         const struct handoff_stored *stored,
-                                        enum handoff_decision decision, struct handoff_error *error)
+                                        const struct asked_decision *asked,
+                                        struct handoff_error *error)
 {
     char id[BASE_UUID_TEXT];
-    enum handoff_code code = check_parked(lane, stored, decision, error);
+    enum handoff_code code = check_parked(lane, stored, asked, error);
     if (code != HANDOFF_OK)
         return code;
     base_uuid_format(&stored->id, id);
@@ -183,10 +226,10 @@ static enum handoff_code refuse_claimed(const struct handoff_lane *lane,
 struct pending_decision {
     struct handoff_store_read read;
     struct handoff_delivery *delivery;
-    enum handoff_decision decision;
     bool claimed;
     struct base_span target;
-    const char *reason;
+    struct asked_decision asked; /* but for `decided`, which the reader fills in */
+    struct handoff_decision_note note;
 
     /* the reader's, then the lane's */
     struct handoff_stored stored;
@@ -204,11 +247,33 @@ static enum handoff_code load(struct handoff_delivery *delivery,
                               const struct handoff_stored *stored, enum handoff_decision decision,
                               struct handoff_error *error)
 {
-    enum handoff_code code = handoff_delivery_load(delivery, stored, error);
+    enum handoff_code code = handoff_delivery_load(delivery, stored, NULL, error);
     bool is_needed = decision == HANDOFF_DECISION_REPLAY || decision == HANDOFF_DECISION_HOLD;
     if (code == HANDOFF_ERR_STORE_CORRUPT && !is_needed)
         return handoff_error_clear(error);
     return code;
+}
+
+/* "replay by @operator (alice) at 2030-01-31T18:00:00Z: it is back" */
+static void describe_decision(void *arg, const struct handoff_stored_decision *row)
+{
+    struct asked_decision *asked = arg;
+    char at[BASE_RFC3339_SIZE];
+    base_rfc3339_format(row->at_ms, at);
+    snprintf(asked->decided, sizeof asked->decided, "%s by %.*s%s%.*s%s at %s: %.*s",
+             handoff_action_name(row->action), (int)row->who.size, row->who.data,
+             row->by.size ? " (" : "", (int)row->by.size, row->by.data, row->by.size ? ")" : "", at,
+             (int)row->reason.size, row->reason.data);
+}
+
+/* Who decides in vain is told who was first. */
+static void read_last_decision(struct pending_decision *pending)
+{
+    const struct handoff_delivery *delivery = pending->delivery;
+    const struct handoff_decision_filter last = {
+        .handoff = delivery->id, .actions = UINT32_MAX, .limit = 1};
+    (void)!handoff_store_visit_decisions(delivery->lane->engine->options.store, &last,
+                                         describe_decision, &pending->asked, NULL);
 }
 
 /* On a reader thread, which owns the delivery until parked_was_read. */
@@ -216,13 +281,16 @@ static void read_parked(struct handoff_store_read *read)
 {
     struct pending_decision *pending = pending_of(read);
     struct handoff_delivery *delivery = pending->delivery;
+    const enum handoff_decision decision = pending->asked.decision;
     handoff_error_clear(&pending->loaded);
     if (handoff_store_get_handoff(delivery->lane->engine->options.store, &delivery->id,
                                   &delivery->arena, &pending->stored,
-                                  &pending->error) == HANDOFF_OK &&
-        pending->claimed &&
-        is_open_to(pending->decision, (enum handoff_state)pending->stored.standing.state))
-        (void)!load(delivery, &pending->stored, pending->decision, &pending->loaded);
+                                  &pending->error) != HANDOFF_OK)
+        return;
+    if (!is_open_to(decision, (enum handoff_state)pending->stored.standing.state))
+        read_last_decision(pending);
+    else if (pending->claimed)
+        (void)!load(delivery, &pending->stored, decision, &pending->loaded);
 }
 
 static enum handoff_code judge_decision(struct pending_decision *pending,
@@ -237,8 +305,8 @@ static enum handoff_code judge_decision(struct pending_decision *pending,
                                  "the process is shutting down; retry after the restart", NULL,
                                  NULL);
     if (!pending->claimed)
-        return refuse_claimed(delivery->lane, &pending->stored, pending->decision, error);
-    return take_up(delivery, &pending->stored, &pending->loaded, pending->decision, pending->target,
+        return refuse_claimed(delivery->lane, &pending->stored, &pending->asked, error);
+    return take_up(delivery, &pending->stored, &pending->loaded, &pending->asked, pending->target,
                    error);
 }
 
@@ -252,6 +320,36 @@ static void tell_decided(struct handoff_delivery *delivery, const struct handoff
     waiter->decided(waiter, error);
 }
 
+static bool goes_elsewhere(const struct pending_decision *pending)
+{
+    return pending->target.data &&
+           !base_span_equal(pending->target, pending->stored.standing.target);
+}
+
+static enum handoff_action action_of(const struct pending_decision *pending)
+{
+    if (pending->asked.decision == HANDOFF_DECISION_REPLAY)
+        return goes_elsewhere(pending) ? HANDOFF_ACTION_REDIRECT : HANDOFF_ACTION_REPLAY;
+    return pending->asked.decision == HANDOFF_DECISION_CANCEL ? HANDOFF_ACTION_CANCEL
+                                                              : HANDOFF_ACTION_DISCARD;
+}
+
+/* A late acknowledgement is no decision. */
+static void note_decided(struct pending_decision *pending)
+{
+    const struct handoff_standing *standing = &pending->stored.standing;
+    if (pending->asked.decision == HANDOFF_DECISION_ACKNOWLEDGE)
+        return;
+    pending->note.row.target = standing->target;
+    pending->note.row.cause = standing->reason == HANDOFF_REASON_OTHER
+                                  ? standing->words
+                                  : base_span_text(handoff_reason_name(standing->reason));
+    if (goes_elsewhere(pending))
+        pending->note.row.to = pending->target;
+    handoff_delivery_note_decision(pending->delivery, &pending->note, &pending->asked.author,
+                                   action_of(pending));
+}
+
 /* On the lane. */
 static void parked_was_read(struct handoff_store_read *read)
 {
@@ -260,44 +358,41 @@ static void parked_was_read(struct handoff_store_read *read)
     struct handoff_error error;
     delivery->lane->awaited--;
     enum handoff_code code = judge_decision(pending, &error);
-    if (code == HANDOFF_OK && pending->decision == HANDOFF_DECISION_HOLD) {
+    const enum handoff_decision decision = pending->asked.decision;
+    if (code == HANDOFF_OK && decision == HANDOFF_DECISION_HOLD) {
+        delivery->reason = pending->stored.standing.reason;
+        delivery->words = pending->stored.standing.words.data;
         tell_decided(delivery, &error); /* the waiter may release it at once */
         return;
     }
     tell_decided(delivery, &error);
-    if (code == HANDOFF_OK)
-        carry_out(delivery, pending->decision, pending->reason);
-    else if (pending->claimed)
+    if (code == HANDOFF_OK) {
+        note_decided(pending);
+        carry_out(delivery, decision, pending->asked.author.reason);
+    } else if (pending->claimed)
         handoff_delivery_unclaim(delivery);
     else
         handoff_delivery_free(delivery);
 }
 
-static bool keep_decision(struct pending_decision *pending, struct base_span target,
-                          struct base_span reason)
-{
-    struct handoff_delivery *delivery = pending->delivery;
-    pending->reason = base_arena_printf(&delivery->arena, "%.*s", (int)reason.size,
-                                        reason.data ? reason.data : "");
-    return pending->reason && handoff_delivery_keep(delivery, target, &pending->target);
-}
-
 /* NULL: no memory. */
 static struct pending_decision *make_decision(struct handoff_lane *lane, const struct base_uuid *id,
                                               enum handoff_decision decision,
-                                              struct base_span target, struct base_span reason)
+                                              struct base_span target,
+                                              const struct handoff_author *author)
 {
     struct handoff_delivery *delivery =
-        handoff_delivery_new(lane, id, HANDOFF_DELIVERY_NAMES + reason.size);
+        handoff_delivery_new(lane, id, HANDOFF_DELIVERY_NAMES + sizeof(struct pending_decision));
     struct pending_decision *pending =
         delivery ? base_arena_calloc(&delivery->arena, 1, sizeof *pending) : NULL;
     if (pending) {
         pending->delivery = delivery;
-        pending->decision = decision;
+        pending->asked.decision = decision;
         pending->read.mailbox = lane->mailbox;
         pending->read.run = read_parked;
         pending->read.done = parked_was_read;
-        if (keep_decision(pending, target, reason))
+        if (handoff_delivery_keep_author(delivery, author, &pending->asked.author) &&
+            handoff_delivery_keep(delivery, target, &pending->target))
             return pending;
     }
     if (delivery)
@@ -307,10 +402,10 @@ static struct pending_decision *make_decision(struct handoff_lane *lane, const s
 
 void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
                            enum handoff_decision decision, struct base_span target,
-                           struct base_span reason, struct handoff_waiter *waiter)
+                           const struct handoff_author *author, struct handoff_waiter *waiter)
 {
     BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
-    struct pending_decision *pending = make_decision(lane, id, decision, target, reason);
+    struct pending_decision *pending = make_decision(lane, id, decision, target, author);
     if (!pending) {
         struct handoff_error error;
         handoff_error_no_memory(&error);
@@ -330,7 +425,7 @@ void handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
                          struct handoff_waiter *waiter)
 {
     const struct base_span none = base_span(NULL, 0);
-    handoff_engine_decide(lane, id, HANDOFF_DECISION_HOLD, none, none, waiter);
+    handoff_engine_decide(lane, id, HANDOFF_DECISION_HOLD, none, NULL, waiter);
 }
 
 void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_status *status)
@@ -386,7 +481,8 @@ static void put_discarded(struct handoff_delivery *delivery, struct base_span wo
     *move = (struct handoff_store_move){
         .job = {.mailbox = delivery->lane->mailbox, .done = replacement_written, .unit = unit},
         .seq = delivery->seq,
-        .over = true};
+        .over = true,
+        .of_publication = handoff_delivery_is_of_publication(delivery)};
     handoff_delivery_standing(delivery, &move->standing);
     move->standing.state = HANDOFF_STATE_DISCARDED;
     move->standing.reason = HANDOFF_REASON_OTHER;

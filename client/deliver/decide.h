@@ -13,9 +13,12 @@
 
 #include "client/deliver/engine.h"
 
+enum { HANDOFF_REPLAYS_MAX = 3 }; /* of one handoff, without a second word */
+
 enum handoff_decision {
     HANDOFF_DECISION_REPLAY,
     HANDOFF_DECISION_DISCARD,
+    HANDOFF_DECISION_CANCEL,      /* a discard by its sender */
     HANDOFF_DECISION_ACKNOWLEDGE, /* the agent had done the work */
     HANDOFF_DECISION_HOLD,        /* none yet; internal */
 };
@@ -24,11 +27,11 @@ enum handoff_decision {
    out. After OK it reports as for a new handoff: `accepted` for a replay only, then `settled`.
    Other codes: not_found, conflict (it is not parked, its deadline has passed, or a concurrent
    decision came first), unknown_agent, too_many_in_flight, shutting_down, out_of_memory, or a
-   failure of the store. target: to another agent; absent: to the one it was parked for. reason: for
-   a discard. Both are copied. */
+   failure of the store. target: to another agent; absent: to the one it was parked for. author: is
+   recorded in the commit that carries it out; NULL: nobody is known. Both are copied. */
 void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
                            enum handoff_decision decision, struct base_span target,
-                           struct base_span reason, struct handoff_waiter *waiter);
+                           const struct handoff_author *author, struct handoff_waiter *waiter);
 
 /* ---- making a new one of it -------------------------------------------------------------------
  */

@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 
+#include "client/deliver/author.h"
 #include "client/deliver/decide.h"
 #include "client/deliver/delivery.h"
 #include "client/deliver/hand_on.h"
@@ -127,11 +128,26 @@ static const struct handoff_finding word_findings[] = {
                                  .reason = "the agent declined the handoff"},
 };
 
+/* false: out of memory. */
+static bool note_taken_back(const struct handoff_reply *reply, struct handoff_delivery *delivery)
+{
+    struct handoff_decision_note *note = base_arena_calloc(&delivery->arena, 1, sizeof *note);
+    struct handoff_author author;
+    if (!note || !handoff_delivery_keep_author(delivery, &reply->author, &author))
+        return false;
+    note->row.target = base_span(delivery->agent->name, delivery->agent->name_size);
+    note->row.cause = base_span_text(handoff_state_name(delivery->state));
+    handoff_delivery_note_decision(delivery, note, &author,
+                                   reply->word == HANDOFF_WORD_PARK ? HANDOFF_ACTION_PARK
+                                                                    : HANDOFF_ACTION_CANCEL);
+    return true;
+}
+
 /* A live handoff, or, to cancel it, a parked one that is still in memory. */
 static void answer_sender(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
     const char *words = base_arena_strdup(&delivery->arena, reply->words);
-    if (!words)
+    if (!words || !note_taken_back(reply, delivery))
         handoff_error_no_memory(&reply->error);
     else if (!handoff_state_is_live(delivery->state))
         handoff_delivery_discard(delivery, words);
@@ -250,9 +266,7 @@ static void refuse_while_replaced(struct handoff_reply *reply)
 static bool hands_on(const struct handoff_reply *reply, const struct handoff_delivery *delivery)
 {
     return reply->word == HANDOFF_WORD_ACK && reply->next.data &&
-           delivery->lane->engine->options.hand_on && handoff_state_is_live(delivery->state) &&
-           may_speak(reply, base_span(delivery->agent->name, delivery->agent->name_size),
-                     delivery->source);
+           delivery->lane->engine->options.hand_on && handoff_state_is_live(delivery->state);
 }
 
 static void hand_on(struct handoff_reply *reply, struct handoff_delivery *delivery)
@@ -285,6 +299,9 @@ static void on_owning_lane(struct base_mail *mail)
     if (!delivery->seq) {
         unknown(reply); /* no caller can know the id before the handoff is accepted */
         handoff_reply_send(reply);
+    } else if (!may_speak(reply, base_span(delivery->agent->name, delivery->agent->name_size),
+                          delivery->source)) {
+        refuse_live(engine, reply);
     } else if (delivery->hand_on) {
         refuse_while_handed_on(reply);
         handoff_reply_send(reply);
@@ -293,13 +310,10 @@ static void on_owning_lane(struct base_mail *mail)
         handoff_reply_send(reply);
     } else if (hands_on(reply, delivery)) {
         hand_on(reply, delivery);
-    } else if (may_speak(reply, base_span(delivery->agent->name, delivery->agent->name_size),
-                         delivery->source)) {
+    } else {
         handoff_delivery_take_reply(delivery, reply);
         answer_delivery(reply, delivery);
         handoff_delivery_send_written_replies(delivery);
-    } else {
-        refuse_live(engine, reply);
     }
 }
 
@@ -336,8 +350,8 @@ static void decide_parked(struct handoff_reply *reply)
     const bool cancels = reply->word == HANDOFF_WORD_CANCEL;
     reply->waiter = (struct handoff_waiter){.decided = late_decided, .settled = decided_late};
     handoff_engine_decide(reply->lane, &reply->id,
-                          cancels ? HANDOFF_DECISION_DISCARD : HANDOFF_DECISION_ACKNOWLEDGE, none,
-                          cancels ? base_span_text(reply->words) : none, &reply->waiter);
+                          cancels ? HANDOFF_DECISION_CANCEL : HANDOFF_DECISION_ACKNOWLEDGE, none,
+                          &reply->author, &reply->waiter);
 }
 
 static struct handoff_reply *reply_of(struct handoff_store_read *read)

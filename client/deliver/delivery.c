@@ -129,22 +129,51 @@ static void begin_attempt_or_wait(struct handoff_delivery *delivery)
 /* ---- how an attempt ended ------------------------------------------------------------------- */
 
 /* The best available description of the failure: the agent's, curl's, or ours. */
+static const char *words_about(const struct handoff_delivery *delivery,
+                               const struct handoff_finding *finding)
+{
+    return finding->said[0]             ? finding->said
+           : delivery->attempt_error[0] ? delivery->attempt_error
+                                        : finding->reason;
+}
+
+/* Where it was not our request, or the report arrived before its answer, it ends now. */
+static int64_t duration_us(const struct handoff_delivery *delivery)
+{
+    return delivery->attempt.duration_us
+               ? delivery->attempt.duration_us
+               : (handoff_delivery_now_ns(delivery) - delivery->attempt_began_ns) / 1000;
+}
+
 static void note_finding(struct handoff_delivery *delivery, const struct handoff_finding *finding)
 {
     handoff_delivery_observe_secrets(delivery, finding->secrets);
-    const char *words = finding->said[0]             ? finding->said
-                        : delivery->attempt_error[0] ? delivery->attempt_error
-                                                     : finding->reason;
+    const char *words = words_about(delivery, finding);
     if (words != delivery->attempt_error)
         base_utf8_cut(delivery->attempt_error, sizeof delivery->attempt_error, words,
                       strlen(words));
     delivery->attempt.error = base_span_text(delivery->attempt_error);
     delivery->attempt.result = finding->result;
-    if (delivery->attempt.duration_us ==
-        0) /* not our request, or the report arrived before its answer */
-        delivery->attempt.duration_us =
-            (handoff_delivery_now_ns(delivery) - delivery->attempt_began_ns) / 1000;
+    delivery->attempt.duration_us = duration_us(delivery);
     delivery->has_attempt = delivery->attempt.number > 0;
+}
+
+bool handoff_delivery_make_record(const struct handoff_delivery *delivery,
+                                  const struct handoff_finding *finding,
+                                  struct handoff_delivery_record *made)
+{
+    const char *words = words_about(delivery, finding);
+    const struct base_span peer = delivery->attempt.peer;
+    if (delivery->attempt.number == 0 || delivery->state == HANDOFF_STATE_READY)
+        return false;
+    made->record = (struct handoff_attempt_record){.attempt = delivery->attempt};
+    base_utf8_cut(made->error, sizeof made->error, words, strlen(words));
+    base_utf8_cut(made->peer, sizeof made->peer, peer.data, peer.size);
+    made->record.attempt.error = base_span_text(made->error);
+    made->record.attempt.peer = base_span_text(made->peer);
+    made->record.attempt.result = finding->result;
+    made->record.attempt.duration_us = duration_us(delivery);
+    return true;
 }
 
 static void expire(struct handoff_delivery *delivery)

@@ -4,8 +4,11 @@
 #ifndef HANDOFF_DELIVER_DELIVERY_H
 #define HANDOFF_DELIVER_DELIVERY_H
 
+#include <string.h>
+
 #include "client/deliver/engine.h"
 #include "client/deliver/live_index.h"
+#include "client/deliver/shared_envelope.h"
 #include "client/deliver/turns.h"
 #include "client/protocol/protocol.h"
 #include "lib/base/buffer.h"
@@ -51,28 +54,29 @@ struct handoff_delivery {
 
     /* what it is; never changes */
     struct base_uuid id;
+    enum handoff_pattern pattern;
     char id_text[BASE_UUID_TEXT];
-    struct base_span envelope; /* empty if it can no longer be read */
+    struct base_uuid publication; /* that it delivers; nil: none */
+    struct base_span envelope;    /* empty if it can no longer be read */
     struct base_span source, asked_target, task_id;
     struct base_span excerpt;             /* absent: read the envelope */
     const char *traceparent, *tracestate; /* whole headers, or NULL */
     struct base_span trace_id;
     /* whole headers: Handoff-Task-Id, -Root-Id and -Previous-Id; NULL: there is none */
     const char *chain_headers[HANDOFF_CHAIN_HEADERS];
-    enum handoff_pattern pattern;
     int64_t created_ms;       /* wall clock */
     int64_t deadline_mono_ms; /* monotonic clock; INT64_MAX: none */
     uint64_t tokens;
 
     /* where it stands */
     enum handoff_state state; /* changed by handoff_delivery_move alone */
+    enum handoff_reason reason;
     struct handoff_agent *agent;
     /* a counted reference, replaced by the next attempt; released when waiting for a circuit or for
        resources, when giving up on an agent, and with the delivery. NULL: none taken yet, as after
        a resume */
     struct handoff_settings *settings;
-    enum handoff_reason reason;
-    const char *words; /* if that is OTHER; lives as long as the delivery */
+    const char *words; /* if `reason` is OTHER; lives as long as the delivery */
     bool replaced;     /* discarded, because an edited one took its place */
     bool replacing;    /* an edited one takes its place, and that is being written: nothing else
                           may happen to it until then */
@@ -112,8 +116,10 @@ struct handoff_delivery {
     /* of a long request, taken over from its assembly; NULL: copied. The contribution until the
        handoff is accepted, the envelope as long as the delivery */
     char *own_envelope, *own_contribution;
-    /* ended attempts and passed-over agents, not yet recorded, oldest first; the store has the
-       first nlent and reads no further */
+    struct handoff_shared_envelope
+        *shared; /* of a publication: a reference; NULL: it has its own */
+    /* ended attempts, passed-over agents and decisions, not yet recorded, oldest first; the store
+       has the first nlent and reads no further */
     struct handoff_attempt_record *records, **last_record;
     size_t nrecords, nlent;
     struct handoff_delivery_record usual_record; /* a second is needed only while the disk fails */
@@ -124,11 +130,18 @@ struct handoff_delivery {
     /* API callers to answer after the next write, and after the current one */
     struct handoff_replies replies, lent_replies;
     bool usual_record_used, has_attempt;
+    bool attempt_recorded; /* by the unit that has acknowledged it (hand_on.h) */
     bool writing;          /* a write is in progress */
     bool changed;          /* since that write was requested, or because it failed */
     uint32_t attempt_told; /* number of the last attempt reported to the observer */
     struct base_timer write_timer;
 };
+
+static inline bool handoff_delivery_is_of_publication(const struct handoff_delivery *delivery)
+{
+    static const struct base_uuid nil;
+    return memcmp(&delivery->publication, &nil, sizeof nil) != 0;
+}
 
 /* Absent for NULL. */
 static inline struct handoff_told_progress
@@ -155,6 +168,15 @@ void handoff_delivery_name_chain(struct handoff_delivery *delivery, const struct
 /* In any state; no attempt, write or reply may be outstanding. */
 void handoff_delivery_free(struct handoff_delivery *delivery);
 
+/* The same with all that was submitted. */
+struct handoff_delivery *handoff_delivery_make(struct handoff_lane *lane,
+                                               const struct handoff_submission *submission);
+/* Accepts the delivery of a publication, to be delivered or as parked; its write joins the unit. */
+void handoff_delivery_start_of_publication(struct handoff_delivery *delivery,
+                                           struct handoff_agent *agent,
+                                           struct handoff_store_unit *unit,
+                                           struct handoff_waiter *waiter);
+
 /* Counts a live handoff. false: `limited`, and a limit has been reached. Leaving the live states
    uncounts it. */
 bool handoff_delivery_count(struct handoff_engine *engine, struct handoff_agent *agent,
@@ -164,15 +186,20 @@ void handoff_delivery_uncount(struct handoff_engine *engine, struct handoff_agen
 enum handoff_code handoff_delivery_refuse_full(const struct handoff_agent *agent,
                                                struct handoff_error *error);
 
+enum handoff_code handoff_delivery_refuse_shutting_down(struct handoff_error *error);
+
 /* Claims it for its lane: from now on nobody else changes the handoff. false: some lane has it. */
 bool handoff_delivery_claim(struct handoff_delivery *delivery);
 /* Gives up the claim on one that was not entered, and frees it. */
 void handoff_delivery_unclaim(struct handoff_delivery *delivery);
 
 /* Loads a claimed handoff, not yet entered, from its row. Fails with out_of_memory or a store
-   error; on store_corrupt (unreadable envelope) everything else is filled in. */
+   error; on store_corrupt (unreadable envelope) everything else is filled in. `last` is what the
+   delivery of a publication that was loaded before shares, a reference of the caller's, and is
+   replaced where this one is of another; NULL: the envelope is loaded for this one alone. */
 enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
                                         const struct handoff_stored *stored,
+                                        struct handoff_shared_envelope **last,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Puts a claimed one on its lane, in the state in which it starts there. */
@@ -217,6 +244,11 @@ void handoff_delivery_break_off(struct handoff_delivery *delivery);
 /* What an agent said about it, in an answer or through the API. */
 void handoff_delivery_judged(struct handoff_delivery *delivery,
                              const struct handoff_finding *finding);
+/* Its attempt as the finding ends it, for a unit that stores it with something else. False: there
+   is none, or it was recorded before. */
+bool handoff_delivery_make_record(const struct handoff_delivery *delivery,
+                                  const struct handoff_finding *finding,
+                                  struct handoff_delivery_record *made);
 /* It acknowledged with a next request, and we could not store that: an agent that holds it keeps
    it, for another lease; what it was sent is sent again. Nothing of it counts as the agent's
    failure. */
@@ -281,6 +313,9 @@ void handoff_delivery_take_reply(struct handoff_delivery *delivery, struct hando
 void handoff_delivery_send_written_replies(struct handoff_delivery *delivery);
 void handoff_delivery_write_timer_fired(struct base_timer *timer);
 
+/* Goes with the next write; lives as long as the delivery. */
+void handoff_delivery_append_record(struct handoff_delivery *delivery,
+                                    struct handoff_attempt_record *record);
 /* Records that the agent was passed over, and why; if out of memory, nothing. */
 void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *agent,
                                 enum handoff_obstacle why);

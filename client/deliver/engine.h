@@ -34,6 +34,7 @@
 
 struct handoff_engine;
 struct handoff_hand_on;
+struct handoff_shared_envelope;
 
 struct handoff_engine_options {
     struct handoff_store *store;
@@ -109,6 +110,7 @@ struct handoff_submission {
     int64_t hop;
     struct base_uuid replaces; /* nil: nothing */
     struct base_span task_id, source, target;
+    struct base_span summary; /* of the request; its beginning is kept for lists. Absent: unknown */
     enum handoff_pattern pattern;
     int64_t created_ms;
     int64_t deadline_ms;            /* wall clock; 0: none */
@@ -121,7 +123,13 @@ struct handoff_submission {
     bool stored;                      /* its envelope is in the store, and has no handoff */
     struct base_span excerpt_lines;   /* of such an envelope, instead of `excerpt` */
     uint8_t request_digest[BASE_SHA256_BYTES];
-    struct handoff_store_unit *unit; /* which its write joins; NULL: none */
+    /* of a publication: in the place of envelope, excerpt, contribution and parents; lent. NULL: it
+       has its own */
+    struct handoff_shared_envelope *shared;
+    struct handoff_store_unit *unit;                /* which its write joins; NULL: none */
+    const struct handoff_stored_decision *decision; /* it takes the place of another handoff by this
+                                                       decision, whose `target` had that; NULL: it
+                                                       does not */
 };
 
 /* What is known about a handoff without its envelope. */
@@ -145,6 +153,9 @@ struct handoff_status {
     int64_t hop, hop_max; /* of its envelope; 0: not read */
     int64_t settled_ms;   /* 0: not settled */
     struct handoff_told_progress progress;
+    /* of a row that was read; absent: not */
+    struct base_span summary, error_said; /* of its request; of its last attempt */
+    uint32_t replays;
     /* the store's, if the result could not be written; the rest is then as last written */
     struct handoff_error error;
 };
@@ -216,13 +227,14 @@ struct handoff_reply {
     void (*told)(struct handoff_reply *reply);
     struct base_uuid id;
     enum handoff_word word;
-    char said[200];            /* the nack's reason, without credentials, or "" */
-    const char *words;         /* the reason of a sender, or "". Lent until `told`. */
-    struct base_span agent;    /* the calling agent; absent: anyone. Lent until `told`. */
-    struct base_span progress; /* of an extension; absent: none is told. Lent until `told`. */
-    uint32_t attempt;          /* of a return: which lease */
-    struct base_span next;     /* of an acknowledgement: the next request; absent: none. Lent */
-    const char *scopes;        /* of the calling agent, as in handoff_ask; of `next`. Lent */
+    char said[200];               /* the nack's reason, without credentials, or "" */
+    const char *words;            /* the reason of a sender, or "". Lent until `told`. */
+    struct handoff_author author; /* likewise: who cancels or parks. Lent until `told`. */
+    struct base_span agent;       /* the calling agent; absent: anyone. Lent until `told`. */
+    struct base_span progress;    /* of an extension; absent: none is told. Lent until `told`. */
+    uint32_t attempt;             /* of a return: which lease */
+    struct base_span next;        /* of an acknowledgement: the next request; absent: none. Lent */
+    const char *scopes;           /* of the calling agent, as in handoff_ask; of `next`. Lent */
 
     /* result: OK (also for a repeated acknowledgement): written; not_found, forbidden, conflict,
        shutting_down; a store error: it counts, but a crash now would undo it */

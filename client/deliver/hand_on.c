@@ -95,11 +95,12 @@ static void end_hand_on(struct handoff_delivery *delivery)
     handoff_delivery_set_attempting(delivery, false);
 }
 
-/* Both are stored: the rest is as without a successor. The second write has the attempt, and the
-   agent is told once that is written. */
+/* Both are stored: the rest is as without a successor. The agent is told after a second write,
+   which only repeats the standing. */
 static void settle_handed_on(struct handoff_delivery *delivery, struct handoff_hand_on *on)
 {
     end_hand_on(delivery);
+    delivery->attempt_recorded = on->move.nattempts > 0;
     delivery->attempts += is_being_attempted(delivery);
     if (delivery->state == HANDOFF_STATE_READY)
         delivery->attempt.number = 0; /* the last one was recorded when it failed */
@@ -177,20 +178,24 @@ static void unit_written(struct handoff_store_job *job)
     }
 }
 
-/* The attempt is recorded by the next write, which follows at once. */
 static void put_acknowledged(struct handoff_hand_on *on)
 {
     struct handoff_delivery *delivery = on->delivery;
     on->move = (struct handoff_store_move){
         .job = {.mailbox = on->lane->mailbox, .done = unit_written, .unit = &on->unit},
         .seq = delivery->seq,
-        .over = true};
+        .over = true,
+        .of_publication = handoff_delivery_is_of_publication(delivery)};
     handoff_delivery_standing(delivery, &on->move.standing);
     on->move.standing.state = HANDOFF_STATE_ACKNOWLEDGED;
     on->move.standing.attempts += is_being_attempted(delivery);
     on->move.standing.reason = HANDOFF_REASON_NONE;
     on->move.standing.due_ms = 0;
     on->move.standing.settled_ms = handoff_delivery_wall_ms(delivery);
+    if (handoff_delivery_make_record(delivery, &on->finding, &on->attempt)) {
+        on->move.attempts = &on->attempt.record;
+        on->move.nattempts = 1;
+    }
     handoff_store_move(on->lane->engine->options.store, &on->move);
 }
 

@@ -21,7 +21,7 @@
 #ifndef HANDOFF_DELIVER_HAND_ON_H
 #define HANDOFF_DELIVER_HAND_ON_H
 
-#include "client/deliver/engine.h"
+#include "client/deliver/delivery.h"
 #include "client/protocol/protocol.h"
 #include "lib/base/buffer.h"
 
@@ -46,6 +46,7 @@ struct handoff_hand_on {
     struct handoff_error problem;      /* why there is no successor; OK: there is one */
     struct handoff_store_unit unit;
     struct handoff_store_move move;
+    struct handoff_delivery_record attempt; /* that ended with the acknowledgement */
     struct handoff_store_refuse_next refuse;
     char code[32], detail[512]; /* of the problem, for the store */
 };

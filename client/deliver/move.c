@@ -112,6 +112,7 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
     base_free(delivery->contribution);
     base_free(delivery->own_contribution);
     base_free(delivery->own_envelope);
+    handoff_shared_envelope_release(&delivery->shared);
     struct base_arena arena = delivery->arena; /* the arena contains the delivery itself */
     delivery->magic = 0;
     base_arena_free(&arena);

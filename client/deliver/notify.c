@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "client/deliver/author.h"
 #include "client/deliver/delivery.h"
 #include "client/deliver/open_tasks.h"
 #include "client/model/model.h"
@@ -155,6 +156,17 @@ void handoff_delivery_observe_secrets(struct handoff_delivery *delivery, handoff
         if (kinds & 1)
             observe(delivery, &event);
     }
+}
+
+void handoff_delivery_observe_decision(struct handoff_delivery *delivery,
+                                       const struct handoff_stored_decision *row)
+{
+    struct handoff_event event = {.kind = HANDOFF_EVENT_DECIDED,
+                                  .of.decided = {.action = row->action,
+                                                 .author = row->who.data,
+                                                 .by = row->by.data,
+                                                 .reason = row->reason.data}};
+    observe(delivery, &event);
 }
 
 /* As the observer knows it: what somebody said is for whoever decides about the handoff. */

@@ -49,7 +49,8 @@ static struct base_span lend(char *to, size_t room, struct base_span from)
     return base_span(to, from.size);
 }
 
-static void append(struct handoff_delivery *delivery, struct handoff_attempt_record *record)
+void handoff_delivery_append_record(struct handoff_delivery *delivery,
+                                    struct handoff_attempt_record *record)
 {
     *delivery->last_record = record;
     delivery->last_record = &record->next;
@@ -69,7 +70,7 @@ void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *a
                                                .target = base_span_text(name),
                                                .error = base_span_text(handoff_obstacle_name(why)),
                                                .peer = base_span("", 0)};
-    append(delivery, record);
+    handoff_delivery_append_record(delivery, record);
 }
 
 /* The attempt that ended, with its own copy of the texts: the agent's next message may arrive while
@@ -78,6 +79,8 @@ void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *a
 static void queue_record(struct handoff_delivery *delivery)
 {
     struct handoff_delivery_record *made = &delivery->usual_record;
+    delivery->has_attempt &= !delivery->attempt_recorded;
+    delivery->attempt_recorded = false;
     if (!delivery->has_attempt)
         return;
     if (delivery->usual_record_used)
@@ -90,7 +93,7 @@ static void queue_record(struct handoff_delivery *delivery)
     made->record = (struct handoff_attempt_record){.attempt = *attempt};
     made->record.attempt.error = lend(made->error, sizeof made->error, attempt->error);
     made->record.attempt.peer = lend(made->peer, sizeof made->peer, attempt->peer);
-    append(delivery, &made->record);
+    handoff_delivery_append_record(delivery, &made->record);
     delivery->has_attempt = false;
 }
 
@@ -248,6 +251,7 @@ void handoff_delivery_write(struct handoff_delivery *delivery)
         .nattempts = delivery->nrecords,
         .progress = lend_progress(delivery),
         .over = handoff_state_is_over(delivery->state),
+        .of_publication = handoff_delivery_is_of_publication(delivery),
     };
     handoff_delivery_standing(delivery, &write->standing);
     delivery->nlent = delivery->nrecords;

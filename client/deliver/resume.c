@@ -3,6 +3,7 @@
    single ones that an operator or a late acknowledgement decides about. Pages are read on the
    thread that opens the client, before the lanes run; a single handoff is loaded on a reader thread
    (decide.c). */
+#include <string.h>
 #include <yyjson.h>
 
 #include "client/deliver/delivery.h"
@@ -44,16 +45,55 @@ static enum handoff_code read_envelope(struct handoff_delivery *delivery,
     return memory ? HANDOFF_OK : handoff_error_no_memory(error);
 }
 
-static enum handoff_code load_envelope(struct handoff_delivery *delivery,
-                                       struct handoff_error *error)
+static enum handoff_code load_own_envelope(struct handoff_delivery *delivery,
+                                           struct handoff_error *error)
 {
     struct handoff_stored_envelope envelope;
     enum handoff_code code = handoff_store_get_envelope(
         delivery->lane->engine->options.store, &delivery->id, &delivery->arena, &envelope, error);
-    if (code == HANDOFF_OK) {
+    if (code == HANDOFF_OK)
         delivery->envelope = envelope.body;
-        code = read_envelope(delivery, error);
+    return code;
+}
+
+/* Read once for all deliveries of a publication that are loaded one after the other. */
+static enum handoff_code load_shared_envelope(struct handoff_delivery *delivery,
+                                              struct handoff_shared_envelope **last,
+                                              struct handoff_error *error)
+{
+    struct handoff_stored_envelope envelope;
+    struct base_arena arena;
+    if (*last && memcmp(&(*last)->id, &delivery->publication, sizeof delivery->publication) == 0) {
+        delivery->shared = handoff_shared_envelope_ref(*last);
+        delivery->envelope = delivery->shared->envelope;
+        return HANDOFF_OK;
     }
+    handoff_shared_envelope_release(last);
+    base_arena_init(&arena, 0);
+    enum handoff_code code = handoff_store_get_envelope(delivery->lane->engine->options.store,
+                                                        &delivery->id, &arena, &envelope, error);
+    if (code == HANDOFF_OK) {
+        const struct base_span none = base_span(NULL, 0);
+        *last = handoff_shared_envelope_new(&delivery->publication, envelope.body, none, none);
+        code = *last ? HANDOFF_OK : handoff_error_no_memory(error);
+    }
+    base_arena_free(&arena);
+    if (code == HANDOFF_OK) {
+        delivery->shared = handoff_shared_envelope_ref(*last);
+        delivery->envelope = delivery->shared->envelope;
+    }
+    return code;
+}
+
+static enum handoff_code load_envelope(struct handoff_delivery *delivery,
+                                       struct handoff_shared_envelope **last,
+                                       struct handoff_error *error)
+{
+    enum handoff_code code = last && handoff_delivery_is_of_publication(delivery)
+                                 ? load_shared_envelope(delivery, last, error)
+                                 : load_own_envelope(delivery, error);
+    if (code == HANDOFF_OK)
+        code = read_envelope(delivery, error);
     if (code != HANDOFF_OK)
         delivery->envelope = base_span("", 0);
     return code;
@@ -99,6 +139,7 @@ static void load_moments(struct handoff_delivery *delivery, const struct handoff
 
 enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
                                         const struct handoff_stored *stored,
+                                        struct handoff_shared_envelope **last,
                                         struct handoff_error *error)
 {
     const struct handoff_standing *standing = &stored->standing;
@@ -109,6 +150,8 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
                                &delivery->excerpt))
         return handoff_error_no_memory(error);
     delivery->seq = stored->seq;
+    if (stored->of_publication)
+        delivery->publication = stored->previous;
     delivery->pattern = stored->pattern;
     delivery->created_ms = stored->created_ms;
     delivery->attempts = standing->attempts;
@@ -120,7 +163,7 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
             handoff_progress_note_new(stored->progress.text, stored->progress.at_ms);
     load_moments(delivery, stored);
     handoff_delivery_name_chain(delivery, &stored->root, &stored->previous);
-    return load_envelope(delivery, error);
+    return load_envelope(delivery, last, error);
 }
 
 /* When the handoff was accepted, on the monotonic clock of this process. */
@@ -154,6 +197,7 @@ static void park_unreadable(struct handoff_delivery *delivery)
 }
 
 static enum handoff_code resume_one(struct handoff_lane *lane, const struct handoff_stored *stored,
+                                    struct handoff_shared_envelope **last,
                                     struct handoff_error *error)
 {
     struct handoff_agent *agent =
@@ -164,7 +208,7 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
         return handoff_error_no_memory(error);
     bool fresh = handoff_delivery_claim(delivery);
     BASE_CHECK(fresh); /* the store lists each handoff once */
-    enum handoff_code code = handoff_delivery_load(delivery, stored, error);
+    enum handoff_code code = handoff_delivery_load(delivery, stored, last, error);
     if (code != HANDOFF_OK && code != HANDOFF_ERR_STORE_CORRUPT) {
         handoff_delivery_unclaim(delivery);
         return code;
@@ -189,6 +233,7 @@ static enum handoff_code resume_state(struct handoff_engine *engine, enum handof
     struct handoff_store_filter filter = {.states = 1u << state, .limit = RESUME_PAGE};
     struct base_arena arena;
     struct handoff_stored *page;
+    struct handoff_shared_envelope *last = NULL;
     size_t found = RESUME_PAGE;
     enum handoff_code code = HANDOFF_OK;
     base_arena_init(&arena, 0);
@@ -197,9 +242,10 @@ static enum handoff_code resume_state(struct handoff_engine *engine, enum handof
         code = handoff_store_list(engine->options.store, &filter, &arena, &page, &found, error);
         for (size_t i = 0; code == HANDOFF_OK && i < found; i++) {
             filter.after_seq = page[i].seq;
-            code = resume_one(lanes[(*next)++ % count], &page[i], error);
+            code = resume_one(lanes[(*next)++ % count], &page[i], &last, error);
         }
     }
+    handoff_shared_envelope_release(&last);
     base_arena_free(&arena);
     return code;
 }

@@ -523,10 +523,10 @@ struct spellings {
 
 static uint64_t hash_spelling(struct base_span name)
 {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    uint64_t hash = 0x2545f4914f6cdd1du;
     size_t at = 0;
     for (int letter; (letter = next_letter(name, &at)) != 0;)
-        hash = (hash ^ (uint64_t)letter) * 0x100000001b3u;
+        hash = handoff_hash_more(hash, (uint64_t)letter);
     return hash;
 }
 

@@ -144,6 +144,13 @@ void handoff_contribution_write(struct base_buffer *out, const struct handoff_sa
     base_buffer_byte(out, '}');
 }
 
+void handoff_contribution_pass_on(struct base_buffer *out, const struct handoff_way *way)
+{
+    base_buffer_byte(out, '{');
+    write_way(out, way);
+    base_buffer_byte(out, '}');
+}
+
 /* ---- reading ----------------------------------------------------------------------------------
  */
 

@@ -60,6 +60,9 @@ void handoff_contribution_write(struct base_buffer *out, const struct handoff_sa
                                 const struct handoff_looked_up *looked_up, yyjson_val *options,
                                 struct base_span encoding);
 
+/* The same of a delivery of a publication, which supplies nothing of its own. */
+void handoff_contribution_pass_on(struct base_buffer *out, const struct handoff_way *way);
+
 /* Of what it supplied, what an edit leaves of it. `begins`: it has no parents. */
 void handoff_said_reduce(struct handoff_said *said, bool begins);
 

@@ -130,12 +130,26 @@ static bool equals_current(const void *context, size_t number)
     return entry && !entry->taken && handoff_same_entry(entry->item.value, wanted->value);
 }
 
-static bool is_known_step(const void *context, size_t number)
+/* No matter who said it. */
+static bool says_step(const void *context, size_t number)
 {
     const struct wanted_entry *wanted = context;
     const struct fold_entry *entry = candidate(context, number);
-    return entry && entry->item.from != wanted->fold->hop &&
-           handoff_same_step(entry->item.value, wanted->value) && knows(wanted->fold, entry->place);
+    return entry && handoff_same_step(entry->item.value, wanted->value);
+}
+
+/* The hop knows itself, too. */
+static bool says_step_here(const void *context, size_t number)
+{
+    const struct wanted_entry *wanted = context;
+    return says_step(context, number) && knows(wanted->fold, wanted->fold->entries[number].place);
+}
+
+static bool is_known_step(const void *context, size_t number)
+{
+    const struct wanted_entry *wanted = context;
+    return wanted->fold->entries[number].item.from != wanted->fold->hop &&
+           says_step_here(context, number);
 }
 
 /* A request may have taken a step twice, so each one that is sent again is one that was said. */
@@ -520,15 +534,21 @@ static bool sends_history(struct fold *fold)
            (sends_others_steps(fold) || !knows_others_steps(fold));
 }
 
-/* An agent may do the same once more, but not at the same time. So its own step is a new one,
- * unless it says when it was, or comes with others' steps that are sent again. NULL: it is new. */
+static bool says_when(yyjson_val *step)
+{
+    return yyjson_obj_get(step, "at") != NULL;
+}
+
+/* An agent may do the same once more, but not at the same time. So a step that says when it was is
+ * one with any other of that time; else the source's own is a new one, unless it comes with others'
+ * steps that are sent again. NULL: it is new. */
 static struct fold_entry *find_repeated(struct fold *fold, yyjson_val *step, uint64_t hash,
                                         bool sends_history)
 {
     const struct base_span no_name = {0};
-    if (yyjson_obj_get(step, "at"))
-        return find_said(fold, HANDOFF_ITEM_STEP, hash, is_known_step, step, no_name);
-    if (!sends_history && is_by_source(fold, step))
+    if (says_when(step))
+        return find_said(fold, HANDOFF_ITEM_STEP, hash, says_step_here, step, no_name);
+    if (fold->place == 0 || (!sends_history && is_by_source(fold, step)))
         return NULL;
     return find_said(fold, HANDOFF_ITEM_STEP, hash, repeats_step, step, no_name);
 }
@@ -536,14 +556,13 @@ static struct fold_entry *find_repeated(struct fold *fold, yyjson_val *step, uin
 static void fold_steps(struct fold *fold)
 {
     yyjson_val *counts = yyjson_obj_get(fold->at->tokens, "steps");
-    const bool is_first = fold->place == 0; /* then all is new */
-    const bool again = !is_first && sends_history(fold);
+    const bool again = fold->place > 0 && sends_history(fold);
     size_t i, n;
     yyjson_val *step;
     yyjson_arr_foreach(fold->at->steps, i, n, step)
     {
         const uint64_t hash = handoff_hash_step(step);
-        struct fold_entry *earlier = is_first ? NULL : find_repeated(fold, step, hash, again);
+        struct fold_entry *earlier = find_repeated(fold, step, hash, again);
         if (earlier)
             earlier->repeated_by = fold->place + 1;
         else
@@ -679,13 +698,23 @@ static bool constraint_holds(const struct fold *fold, const struct handoff_item 
         yyjson_obj_getn(fold->ledger->constraints, item->name.data, item->name.size));
 }
 
+/* The first that says the same, which may be this one. */
+static const struct fold_entry *find_first_saying(struct fold *fold, const struct fold_entry *entry)
+{
+    const struct base_span no_name = {0};
+    yyjson_val *value = entry->item.value;
+    if (is_in_state_list(entry->kind))
+        return find_said(fold, entry->kind, handoff_hash_entry(value), equals_current, value,
+                         no_name);
+    if (entry->kind == HANDOFF_ITEM_STEP && says_when(value))
+        return find_said(fold, entry->kind, handoff_hash_step(value), says_step, value, no_name);
+    return entry;
+}
+
 /* Siblings may have said the same, each without the other's knowledge. One of it is shown. */
 static bool is_twin(struct fold *fold, const struct fold_entry *entry)
 {
-    const struct base_span no_name = {0};
-    return !handoff_lineage_is_line(&fold->lineage) && is_in_state_list(entry->kind) &&
-           find_said(fold, entry->kind, handoff_hash_entry(entry->item.value), equals_current,
-                     entry->item.value, no_name) != entry;
+    return !handoff_lineage_is_line(&fold->lineage) && find_first_saying(fold, entry) != entry;
 }
 
 /* What only the end shows: all that was said is known. */

@@ -15,8 +15,8 @@
  * earlier: also a step decision, unresolved,   each once, where it was said first resolved or done
  *     remaining
  *     state                   the newest of each name                        older ones of the name
- *     step                    all, in order, those that are sent again
- *                             once; after the steps of an earlier hop,
+ *     step                    all, in order, those that are sent again,
+ *                             and those of one time, once; after the steps of an earlier hop,
  *                             "handed to coder: ..."
  *     reference               each id once, where it was named first
  *     expected_output         this hop's                                     earlier ones

@@ -2,9 +2,11 @@
 /* Compares and hashes entries; see same.h. Pure, any thread. */
 #include "client/ledger/same.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "lib/base/json.h"
+#include "lib/base/random.h"
 #include "lib/base/utf8.h"
 
 /* Unicode's White_Space. */
@@ -54,21 +56,39 @@ struct base_span handoff_trim_text(struct base_span text)
 }
 
 /* ---- hashes ----------------------------------------------------------------------------------
- * Members of an object are added up, since their order does not matter. */
+ * The key is of this process: whoever chooses the entries does not choose which of them have one
+ * hash, and are all compared with each other. Members of an object are added up, since their order
+ * does not matter. */
 
 enum { HASHED_NULL = 1, HASHED_FALSE, HASHED_TRUE, HASHED_ARRAY, HASHED_OBJECT };
 
+static uint64_t hash_key; /* odd; constant once it was chosen */
+
+static void choose_hash_key(void)
+{
+    base_random_system.fill(&base_random_system, &hash_key, sizeof hash_key);
+    hash_key |= 1;
+}
+
+/* Folds 128 bits, so that how a change spreads depends on the key. */
 static uint64_t hash_word(uint64_t hash, uint64_t word)
 {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    return hash ^ (hash >> 32);
+    const unsigned __int128 product = (unsigned __int128)(hash ^ word) * hash_key;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+uint64_t handoff_hash_more(uint64_t hash, uint64_t word)
+{
+    static pthread_once_t chosen = PTHREAD_ONCE_INIT;
+    pthread_once(&chosen, choose_hash_key);
+    return hash_word(hash, word);
 }
 
 /* Eight bytes at a time: all that a request says is hashed. */
 static uint64_t hash_run(const void *data, size_t size)
 {
     const char *from = data;
-    uint64_t hash = hash_word(0x2545f4914f6cdd1du, size), word = 0;
+    uint64_t hash = handoff_hash_more(0x2545f4914f6cdd1du, size), word = 0;
     for (; size >= sizeof word; size -= sizeof word, from += sizeof word) {
         memcpy(&word, from, sizeof word);
         hash = hash_word(hash, word);
@@ -81,7 +101,7 @@ static uint64_t hash_run(const void *data, size_t size)
 
 static uint64_t hash_pair(uint64_t one, uint64_t other)
 {
-    return hash_word(hash_word(0x2545f4914f6cdd1du, one), other);
+    return hash_word(handoff_hash_more(0x2545f4914f6cdd1du, one), other);
 }
 
 /* Numbers are equal by value: 1.0 is 1. */

@@ -17,10 +17,11 @@
 
 #include "lib/base/span.h"
 
-/* The same entries have the same hash. */
+/* The same entries have the same hash, in one process. */
 uint64_t handoff_hash_text(struct base_span text);
 uint64_t handoff_hash_entry(yyjson_val *entry);
 uint64_t handoff_hash_step(yyjson_val *step);
+uint64_t handoff_hash_more(uint64_t hash, uint64_t word);
 
 bool handoff_same_entry(yyjson_val *one, yyjson_val *other);
 /* Whether `later` says nothing that `earlier` does not. */

@@ -111,6 +111,18 @@ enum handoff_protocol_kind {
 #include "handoff_model.def"
 };
 
+/* What was decided about a handoff. */
+enum handoff_action {
+#define HANDOFF_ACTION(name, number, ...) HANDOFF_ACTION_##name = (number),
+#include "handoff_model.def"
+};
+
+/* What became of one handoff of a bulk job. */
+enum handoff_fate {
+#define HANDOFF_FATE(name, number, ...) HANDOFF_FATE_##name = (number),
+#include "handoff_model.def"
+};
+
 /* Where a run that replays parked handoffs is. */
 enum handoff_run_state {
 #define HANDOFF_RUN(name, ...) HANDOFF_RUN_##name,
@@ -193,6 +205,14 @@ enum {
 #define HANDOFF_PRESENCE(...) +1
 #include "handoff_model.def"
     ,
+    HANDOFF_ACTION_COUNT = 0
+#define HANDOFF_ACTION(...) +1
+#include "handoff_model.def"
+    ,
+    HANDOFF_FATE_COUNT = 0
+#define HANDOFF_FATE(...) +1
+#include "handoff_model.def"
+    ,
     HANDOFF_SHORTAGE_COUNT = 1
 #define HANDOFF_SHORTAGE(...) +1
 #include "handoff_model.def"
@@ -222,6 +242,8 @@ const char *handoff_item_name(enum handoff_item_kind kind);
 const char *handoff_part_name(enum handoff_part part);
 const char *handoff_presence_name(enum handoff_presence presence);
 const char *handoff_protocol_name(enum handoff_protocol_kind protocol);
+const char *handoff_action_name(enum handoff_action action);
+const char *handoff_fate_name(enum handoff_fate fate);
 const char *handoff_run_state_name(enum handoff_run_state state);
 const char *handoff_reserved_name(enum handoff_reserved reserved);
 const char *handoff_secret_name(enum handoff_secret secret);

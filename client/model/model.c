@@ -88,6 +88,16 @@ const char *const handoff_protocol_names[] = {
 #include "client/model/handoff_model.def"
     NULL};
 
+const char *const handoff_action_names[] = {
+#define HANDOFF_ACTION(name, number, text, ...) [number] = (text),
+#include "client/model/handoff_model.def"
+    NULL};
+
+const char *const handoff_fate_names[] = {
+#define HANDOFF_FATE(name, number, text, ...) [number] = (text),
+#include "client/model/handoff_model.def"
+    NULL};
+
 const char *const handoff_run_state_names[] = {
 #define HANDOFF_RUN(name, text, ...) [HANDOFF_RUN_##name] = (text),
 #include "client/model/handoff_model.def"
@@ -190,6 +200,16 @@ const char *handoff_presence_name(enum handoff_presence presence)
 const char *handoff_protocol_name(enum handoff_protocol_kind protocol)
 {
     return NAME_IN(handoff_protocol_names, protocol);
+}
+
+const char *handoff_action_name(enum handoff_action action)
+{
+    return NAME_IN(handoff_action_names, action);
+}
+
+const char *handoff_fate_name(enum handoff_fate fate)
+{
+    return NAME_IN(handoff_fate_names, fate);
 }
 
 const char *handoff_run_state_name(enum handoff_run_state state)

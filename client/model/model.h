@@ -19,6 +19,8 @@ extern const char *const handoff_importance_names[];
 extern const char *const handoff_strategy_names[];
 extern const char *const handoff_item_names[];
 extern const char *const handoff_protocol_names[];
+extern const char *const handoff_action_names[];
+extern const char *const handoff_fate_names[];
 extern const char *const handoff_run_state_names[];
 
 /* The number of a name among such a list; -1 where it is not there. */

@@ -125,10 +125,10 @@ static inline bytes_16 load_block(const char *text)
     return bytes;
 }
 
-/* A bit for each byte of a word: from '+' to '~'. Bytes beyond ASCII are negative. */
+/* A bit for each byte of a word: from '%' to '~'. Bytes beyond ASCII are negative. */
 static inline uint64_t word_bits(bytes_16 bytes)
 {
-    return high_bits((bytes_16)(bytes > '*'));
+    return high_bits((bytes_16)(bytes > '$'));
 }
 
 /* The bytes that are an "@", and pairs of dashes; five in a row have such a pair. */

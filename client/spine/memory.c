@@ -175,6 +175,14 @@ static enum handoff_code check_metadata(struct base_span metadata,
     return code;
 }
 
+size_t handoff_memory_bytes(const struct handoff_memory *memory)
+{
+    size_t size = memory->content.size + memory->summary.size + memory->metadata.size;
+    for (size_t i = 0; i < memory->tag_count; i++)
+        size += memory->tags[i].size;
+    return size;
+}
+
 enum handoff_code handoff_memory_validate(const struct handoff_memory *memory,
                                           const struct handoff_memory_limits *limits,
                                           struct handoff_error *error)

@@ -93,6 +93,20 @@ enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
     return spine->driver->list(spine, list);
 }
 
+bool handoff_spine_is_complete(struct handoff_spine *spine)
+{
+    BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
+    return !spine->driver->is_complete || spine->driver->is_complete(spine);
+}
+
+void handoff_spine_prepare_put(struct handoff_spine *spine, struct handoff_spine_put *put,
+                               struct base_arena *arena)
+{
+    BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
+    if (spine->driver->prepare_put)
+        spine->driver->prepare_put(spine, put, arena);
+}
+
 enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
                                               struct handoff_spine_put *put)
 {
@@ -144,6 +158,22 @@ enum handoff_spine_progress handoff_spine_stats(struct handoff_spine *spine,
         return refused();
     stats->call.asked = true;
     return spine->driver->stats(spine, stats);
+}
+
+/* A boost decides between memories that fit about equally; 50 for the task is worth a word. */
+const struct handoff_search_boosts handoff_search_boosts_default = {
+    .importance = 10,
+    .recency = 10,
+    .task = 50,
+    .agent = 10,
+    .half_life_ms = INT64_C(7) * 24 * 3600 * 1000,
+};
+
+void handoff_spine_weigh(struct handoff_spine *spine, const struct handoff_search_boosts *boosts)
+{
+    BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
+    if (spine->driver->weigh)
+        spine->driver->weigh(spine, boosts ? boosts : &handoff_search_boosts_default);
 }
 
 /* ---- making and closing -------------------------------------------------------------------- */

@@ -74,6 +74,9 @@ enum handoff_code handoff_memory_validate(const struct handoff_memory *memory,
                                           const struct handoff_memory_limits *limits,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* Of its texts. */
+size_t handoff_memory_bytes(const struct handoff_memory *memory);
+
 /* The id alone; field names it in the error ("id", "memory_ids[3]"). */
 enum handoff_code handoff_memory_validate_id(struct base_span id, const char *field,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
@@ -145,6 +148,9 @@ struct handoff_found_memory {
     const struct base_span *words; /* of the query that it has, the weightiest first */
     size_t word_count;
     uint32_t similar; /* others that are nearly the same text, in whose place it is */
+    const struct base_span *snippet; /* where wanted: the part of its content that has most of the
+                                        words, in pieces of which every second one is a word */
+    size_t snippet_count;
     int64_t tokens[HANDOFF_RENDERINGS]; /* as kept for `encoding`; -1 where none is kept */
 };
 
@@ -157,12 +163,15 @@ struct handoff_spine_resolve {
     size_t id_count;
     bool pins;                      /* all pinned memories */
     size_t recent;                  /* up to so many of the most relevant, found or not otherwise */
-    struct base_span task;          /* of the recent ones, those that were put for it come first */
-    struct base_span query;         /* any text; absent or without words: the newest are the best */
+    size_t skip;                    /* the first of these were given before, and are left out */
+    struct base_span task;          /* those that were put for it count for more */
+    struct base_span query;         /* any text; absent or without words: the newest are the best,
+                                       those of the task first */
     struct base_span intent;        /* its words count half; absent: none */
     const struct base_span *agents; /* whose memories count for more */
     size_t agent_count;
     struct base_span encoding; /* whose kept token counts are wanted; absent: none */
+    bool snippets;             /* wanted of the recent ones */
 
     /* results, in the arena */
     struct handoff_found_memory *found; /* best score first, then the newest */
@@ -175,6 +184,10 @@ struct handoff_spine_resolve {
 
 enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,
                                                   struct handoff_spine_resolve *resolve);
+
+/* What counts besides the words, from the next search on; NULL: the defaults. Any thread. */
+extern const struct handoff_search_boosts handoff_search_boosts_default;
+void handoff_spine_weigh(struct handoff_spine *spine, const struct handoff_search_boosts *boosts);
 
 struct handoff_spine_list {
     struct handoff_spine_call call;
@@ -196,6 +209,10 @@ struct handoff_spine_list {
  * repeated. */
 enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
                                                struct handoff_spine_list *list);
+
+/* Whether searches look at all memories: not while an index of them is made. Any thread; reads
+   memory only. */
+bool handoff_spine_is_complete(struct handoff_spine *spine);
 
 /* ---- changing ------------------------------------------------------------------------------ */
 
@@ -227,11 +244,17 @@ struct handoff_spine_put {
     struct base_span task_id;  /* absent: as it was, or none */
     struct base_span encoding; /* of the counts */
     int64_t tokens[HANDOFF_RENDERINGS];   /* to keep with it; 0: not counted */
+    const void *prepared;                 /* NULL, or of handoff_spine_prepare_put */
     bool created;                         /* result: it was not there before */
     char owner[HANDOFF_MEMORY_AGENT_MAX]; /* the driver's, for the texts of memory.agent, */
     char scope_name[HANDOFF_SCOPE_MAX];   /* of memory.scope, */
     char task[HANDOFF_MEMORY_TASK_MAX];   /* and of memory.task_id */
 };
+
+/* Computes what the put would compute where others wait for it: before it, of the same texts, on
+   any thread. What it makes is in the arena; without memory for that the put does it. */
+void handoff_spine_prepare_put(struct handoff_spine *spine, struct handoff_spine_put *put,
+                               struct base_arena *arena);
 
 /* Makes a memory or replaces it; created_ms of a replaced one stays, and so does its scope.
    id_taken if the id is that of a memory in another scope, seen or not. */
@@ -321,11 +344,17 @@ struct handoff_spine_driver {
     enum handoff_spine_progress (*resolve)(struct handoff_spine *, struct handoff_spine_resolve *);
     enum handoff_spine_progress (*list)(struct handoff_spine *, struct handoff_spine_list *);
     enum handoff_spine_progress (*put)(struct handoff_spine *, struct handoff_spine_put *);
+    /* Sets put->prepared; on any thread. NULL: there is nothing to prepare. */
+    void (*prepare_put)(struct handoff_spine *, struct handoff_spine_put *, struct base_arena *);
     enum handoff_spine_progress (*remove)(struct handoff_spine *, struct handoff_spine_remove *);
     enum handoff_spine_progress (*pin)(struct handoff_spine *, struct handoff_spine_pin *);
     enum handoff_spine_progress (*keep_tokens)(struct handoff_spine *,
                                                struct handoff_spine_keep_tokens *);
     enum handoff_spine_progress (*stats)(struct handoff_spine *, struct handoff_spine_stats *);
+    /* From the next search on; on any thread. NULL: it does not rank by them. */
+    void (*weigh)(struct handoff_spine *, const struct handoff_search_boosts *);
+    /* Likewise. NULL: it always is. */
+    bool (*is_complete)(struct handoff_spine *);
     void (*close)(struct handoff_spine *); /* frees it */
 };
 

@@ -14,6 +14,7 @@
 #define HANDOFF_STORE_HANDOFFS_H
 
 #include "client/model/handoff_model.h"
+#include "client/store/decisions.h"
 #include "client/store/store.h"
 
 /* The state of a handoff. Times are wall-clock milliseconds, 0: none. */
@@ -53,11 +54,14 @@ struct handoff_store_accept {
     enum handoff_pattern pattern;
     int64_t deadline_ms;
     struct base_span excerpt;         /* what a list shows of an envelope; absent: unknown */
+    struct base_span summary;         /* likewise, of what its receiver is to do */
     struct base_span idempotency_key; /* absent: none */
     uint8_t request_digest[BASE_SHA256_BYTES];
     /* The envelope was put before, as finished. Then the job fails with conflict if it has a
        handoff already, and with not_found or envelope_removed if retention came first. */
     bool stored;
+    const struct handoff_stored_decision *decision; /* that brought it about; NULL: none */
+    struct base_uuid publication;                   /* that it delivers (channels.h); nil: none */
 
     /* answers */
     int64_t seq;                     /* the number by which the other writes name it */
@@ -66,10 +70,11 @@ struct handoff_store_accept {
 
 void handoff_store_accept(struct handoff_store *store, struct handoff_store_accept *accept);
 
-/* An attempt, or an agent passed over, in a chain of those to be recorded. An attempt whose number
-   is there already replaces it. */
+/* An attempt, an agent passed over, or a decision, in a chain of those to be recorded. An attempt
+   whose number is there already replaces it. */
 struct handoff_attempt_record {
     struct handoff_attempt attempt;
+    const struct handoff_stored_decision *decision; /* then `attempt` says nothing; NULL: none */
     struct handoff_attempt_record *next;
 };
 
@@ -88,6 +93,7 @@ struct handoff_store_move {
     size_t nattempts;
     struct handoff_told_progress progress; /* absent: it stays as it is */
     bool over;                             /* nothing changes it any more: retention may have it */
+    bool of_publication;                   /* it is a delivery of one (channels.h) */
 };
 
 void handoff_store_move(struct handoff_store *store, struct handoff_store_move *move);
@@ -129,7 +135,10 @@ struct handoff_stored {
     struct base_span excerpt; /* absent: an older version accepted it */
     struct handoff_standing standing;
     struct base_uuid root, previous; /* its oldest ancestor and its newest parent; nil: none */
+    bool of_publication;             /* it is a delivery of `previous` (channels.h) */
     struct handoff_told_progress progress; /* the newest */
+    struct base_span summary; /* the beginning of what its receiver is to do; absent: unknown */
+    struct base_span error;   /* of its last attempt, or "" */
 };
 
 /* All texts are copied into the arena. not_found, or a failure of the store. */
@@ -144,6 +153,7 @@ struct handoff_store_filter {
     struct base_span reason;  /* absent: any */
     struct base_span task_id; /* absent: any */
     struct base_span party;   /* only those it is a party to (parties.h); absent: any */
+    int64_t publication;      /* its number: only its deliveries (channels.h); 0: any */
     int64_t after_seq;        /* only those behind it; 0: from the first */
     size_t limit;
 };

@@ -69,8 +69,8 @@ enum handoff_code handoff_store_visit_ledgers(
 /* What a request of an agent continues when it names a task and no previous envelope. */
 struct handoff_continued {
     struct base_uuid *ids; /* newest first: all envelopes that the agent was addressed in or took
-                              over, and that nothing continues; where there is none, the newest that
-                              it was addressed in; empty: it was addressed in none */
+                              over, and that no handoff continues; where there is none, the newest
+                              that it was addressed in; empty: it was addressed in none */
     size_t nids;
     bool is_known; /* an envelope names the task */
     bool is_party; /* parties.h; an envelope that was only assembled for the agent counts too */

@@ -10,6 +10,9 @@
  * one of its handoffs was sent to. The source of a later handoff is not one by that: otherwise
  * naming a task would be enough to join it. The first is the first that retention has left; its
  * source was a party when it was accepted.
+ *
+ * The receivers of a publication (channels.h) are parties to its envelope, and each to its own
+ * delivery.
  */
 #ifndef HANDOFF_STORE_PARTIES_H
 #define HANDOFF_STORE_PARTIES_H

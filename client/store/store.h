@@ -64,9 +64,11 @@ enum handoff_durability {
 
 /* One commit, for the observer. */
 struct handoff_store_commit {
-    int64_t duration_ns; /* BEGIN to the end of COMMIT, with the fsync */
-    unsigned jobs;       /* in the group */
-    bool failed;
+    int64_t duration_ns;    /* BEGIN to the end of COMMIT, with the fsync */
+    unsigned jobs;          /* in the group */
+    enum handoff_code code; /* HANDOFF_OK, or why it failed, for all of the group or for a part */
+    bool turned;            /* it failed and the one before had not, or the reverse */
+    bool probe;             /* our own, to see whether writes still fail */
 };
 
 struct handoff_store_options {
@@ -77,8 +79,9 @@ struct handoff_store_options {
                                      oldest bodies go and their rows stay; 0: never */
     int64_t retention_rows_bytes; /* of the rows of finished envelopes, keys among them: while they
                                      have more, the oldest envelopes go whole; 0: never */
-    int64_t retention_every_ms;   /* how often retention looks; 0 for the default of 1 s */
-    unsigned group_max;           /* jobs in one commit; 0 for the default of 512 */
+    int64_t retention_decisions_ms; /* decisions older than this are removed; 0: never */
+    int64_t retention_every_ms;     /* how often retention looks; 0 for the default of 1 s */
+    unsigned group_max;             /* jobs in one commit; 0 for the default of 512 */
     int64_t body_file_bytes;   /* a file of bodies ends beyond this; 0 for the default of 64 MiB */
     unsigned checkpoint_pages; /* WAL pages that start a checkpoint; 0 for the default of 4,000 */
     const struct base_clock *clock; /* NULL: the system's */
@@ -88,6 +91,8 @@ struct handoff_store_options {
     void (*on_displaced)(void *observer, const char *path);
     /* Likewise, each time: it lacked that, and went on without. NULL: none. */
     void (*on_shortage)(void *observer, enum handoff_shortage resource, const char *hindered);
+    /* On the opening thread, before a store of an older version is changed. NULL: none. */
+    void (*on_upgrade)(void *observer, int from, int to, int64_t bytes);
     void *observer;
     const char *vfs; /* SQLite VFS, for tests with a failing disk; NULL: the system's */
 };
@@ -131,6 +136,7 @@ struct handoff_store_job {
      */
     bool lazy;
     bool brings_body; /* set by the typed calls: the body of an envelope */
+    uint32_t bytes; /* set by the caller: of what takes the writer long in proportion; 0: nothing */
 
     /* set by the caller, both: done takes the memory of the job back */
     struct base_mailbox *mailbox;
@@ -204,6 +210,8 @@ struct handoff_store_put_envelope {
     struct base_span source, target; /* of an envelope that is not handed off; a handoff has its own
                                       */
     struct base_uuid replaces;       /* its items count no more; nil: none */
+    struct base_uuid shares;         /* the envelope whose body this one has too, instead of `body`,
+                                        which is absent, and whose digest; nil: none */
 };
 
 /* The same id with the same digest again is fine; with another digest it is `conflict`. */
@@ -279,6 +287,16 @@ void handoff_store_disk(const struct handoff_store *store, struct handoff_store_
    then on every job and every read fails with store_displaced, until the store is opened again. Any
    thread; reads memory only. */
 const char *handoff_store_displaced_file(const struct handoff_store *store);
+
+/* Why the last write failed; HANDOFF_OK: it did not. While writes fail and no job comes, the store
+   tries one of its own every second, so that it is known when they succeed again. Any thread; reads
+   memory only. */
+enum handoff_code handoff_store_failing(const struct handoff_store *store);
+
+/* For what works on files of the store beside its writer: tells the observer what that lacked, and
+   what could not be done; of an error of the disk, that a commit failed. Any thread. */
+void handoff_store_tell_failure(struct handoff_store *store, enum handoff_code code,
+                                const char *hindered);
 
 /* Reads the disk. The two sizes are 0 when they cannot be read. */
 void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats *stats);

@@ -102,7 +102,7 @@ const latencyHeat = heatmap({
 });
 
 const latencyLines = lines({
-    title: 'Latency and timeout', unit: 's', height: 9, line: true, log: true, steps: slow, names: ['p50', 'p95', 'p99'],
+    title: 'Latency and timeout', unit: 's', height: 9, interval: '1m', line: true, log: true, steps: slow, names: ['p50', 'p95', 'p99'],
     queries: [
         ...[['p50', 0.5], ['p95', 0.95], ['p99', 0.99]].map(([name, q]) => series(latency(q, moving), name, { exemplar: true })),
         series(max(`handoff_agent_timeout_seconds${target()}`, 'target_agent'), 'timeout of {{target_agent}}'),
@@ -145,7 +145,7 @@ const attemptLines = lines({
 });
 
 const failureLines = lines({
-    title: 'Failure rate over time', unit: 'percentunit', line: true, min: 0, softMax: 0.03, width: 6,
+    title: 'Failure rate over time', unit: 'percentunit', line: true, min: 0, softMax: 0.03, width: 6, interval: '1m',
     steps: rising(failing.elevated, failing.critical),
     queries: [series(failureRate(moving, 'target_agent'), '{{target_agent}}')],
     about: 'Share of the handoffs that used up all retries. The lines are at 0.5 % and 2 %.',
@@ -155,7 +155,7 @@ const failureLines = lines({
 });
 
 const retryLines = lines({
-    title: 'Attempts per handoff', unit: 'short', decimals: 2, min: 0, width: 6,
+    title: 'Attempts per handoff', unit: 'short', decimals: 2, min: 0, width: 6, interval: '1m',
     queries: [series(
         `${rate('handoff_attempts_total', target(), 'target_agent')}\n/\n(${rate(handoffs, target('outcome!~"hop_limit|circuit_open"'), 'target_agent')} > 0)`,
         '{{target_agent}}')],
@@ -206,7 +206,7 @@ const omittedLines = lines({
 });
 
 const utilizationLines = lines({
-    title: 'Token utilization', unit: 'percentunit', line: true, min: 0, max: 1, width: 12, steps: budget,
+    title: 'Token utilization', unit: 'percentunit', line: true, min: 0, max: 1, width: 12, steps: budget, interval: '2m',
     queries: [
         series(utilization(moving, 'target_agent'), 'mean {{target_agent}}'),
         series(quantile(0.95, 'handoff_token_utilization_ratio', target(), moving, 'target_agent'), 'p95 {{target_agent}}'),
@@ -218,7 +218,7 @@ const utilizationLines = lines({
 });
 
 const tokenLines = lines({
-    title: 'Envelope size', unit: 'suffix: tokens', decimals: 0, min: 0, width: 12,
+    title: 'Envelope size', unit: 'suffix: tokens', decimals: 0, min: 0, width: 12, interval: '2m',
     queries: [
         series(mean('handoff_envelope_tokens', target(), moving, 'target_agent'), 'mean {{target_agent}}'),
         series(quantile(0.95, 'handoff_envelope_tokens', target(), moving, 'target_agent'), 'p95 {{target_agent}}'),

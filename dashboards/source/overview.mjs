@@ -221,7 +221,7 @@ const outcomeLines = lines({
 });
 
 const failureLines = lines({
-    title: 'Failure rate by target', unit: 'percentunit', line: true, steps: rising(failing.elevated, failing.critical), min: 0,
+    title: 'Failure rate by target', unit: 'percentunit', interval: '1m', line: true, steps: rising(failing.elevated, failing.critical), min: 0,
     softMax: 0.03,
     queries: [series(failureRate(moving, 'target_agent'), '{{target_agent}}')],
     about: 'Share of the handoffs to each target that used up all retries. The lines are at 0.5 % and 2 %.',
@@ -241,7 +241,7 @@ const completenessLines = lines({
 });
 
 const latencyLines = lines({
-    title: 'Handoff latency', unit: 's', line: true, log: true, steps: rising(timeoutShare * timeout, timeout),
+    title: 'Handoff latency', unit: 's', interval: '1m', line: true, log: true, steps: rising(timeoutShare * timeout, timeout),
     names: ['p50', 'p95', 'p99'],
     queries: [['p50', 0.5], ['p95', 0.95], ['p99', 0.99]].map(([name, q]) => series(latency(q, moving), name, { exemplar: true })),
     about: 'Time from acceptance of a handoff to its acknowledgement, over all selected targets. The red line is the 15 s timeout of one attempt.',

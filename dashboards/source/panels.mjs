@@ -144,7 +144,8 @@ export function gauge(panel) {
 const legend = () => new common.VizLegendOptionsBuilder()
     .displayMode('list').placement('bottom').showLegend(true).calcs([]);
 
-// Lines; with `stack` filled and on top of each other; with `line` their thresholds are drawn.
+// Lines; with `stack` filled and on top of each other; with `line` their thresholds are drawn. With `interval` no
+// two points are closer than that: for queries that are dear with many agents.
 export function lines(panel) {
     const builder = new timeSeries.PanelBuilder()
         .drawStyle(panel.bars ? 'bars' : 'line')
@@ -163,6 +164,9 @@ export function lines(panel) {
         .tooltip(new common.VizTooltipOptionsBuilder().mode('multi').sort('desc'));
     if (panel.softMax !== undefined) {
         builder.axisSoftMax(panel.softMax);
+    }
+    if (panel.interval) {
+        builder.interval(panel.interval);
     }
     const named = panel.names ?? [];
     const overrides = [

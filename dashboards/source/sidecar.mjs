@@ -283,6 +283,14 @@ const shortageLines = lines({
     runbooks: ['HandoffExporterOutOfResources'],
 });
 
+const turnLines = lines({
+    title: 'Longest turn of an event loop', unit: 's', min: 0, width: 24,
+    queries: [series(max(own('handoff_exporter_loop_turn_max_seconds'), 'instance', 'loop'), '{{loop}} {{instance}}')],
+    about: 'Longest time of the last minute or two in which a loop served no one else: api for the agent API and deliveries, web for scrapes and this page, control for reloads.',
+    good: 'milliseconds.',
+    otherwise: 'above 0.1 s, agents and scrapes wait for it. Compare with CPU usage: on a machine that is short of processors, all loops are slow.',
+});
+
 const secretLines = lines({
     title: 'Credentials in handoffs', unit: 'suffix: /s', min: 0, width: 24,
     queries: [series(rate('handoff_secrets_total', sidecar(), 'kind, where'), '{{kind}} in {{where}}')],
@@ -351,7 +359,7 @@ export const sidecarDashboard = {
         ['Stages of a handoff', [stageMedian, stageTail, stageTime]],
         ['Store and spine', [commitHeat, commitLines, storeLines, retainedLines, removedLines, keptLines, diskLines, displacedLines, spineLines, spineOutcomes]],
         ['Requests', [answerLines]],
-        ['Process', [inFlightLines, memoryLines, cpuLines, fdLines, threadLines, networkLines, shortageLines, secretLines]],
+        ['Process', [inFlightLines, memoryLines, cpuLines, fdLines, threadLines, networkLines, shortageLines, turnLines, secretLines]],
         ['Scrapes', [scrapeLines, sampleLines, scrapeCodes, suppressedLines]],
     ],
 };

@@ -22,6 +22,8 @@
 
 /* The name that may do everything; no agent can have it. */
 #define EXPORTER_OPERATOR "@operator"
+/* Who decides where no tokens are asked for; no name of an agent has an @ either. */
+#define EXPORTER_ANONYMOUS "@anyone"
 
 enum {
     EXPORTER_TOKEN_MIN = 16,    /* bytes; 16 random letters cannot be guessed over a network */

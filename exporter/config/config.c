@@ -74,6 +74,12 @@ static int compare_pipelines(const void *a, const void *b)
                   ((const struct exporter_pipeline *)b)->name);
 }
 
+static int compare_channels(const void *a, const void *b)
+{
+    return strcmp(((const struct exporter_channel *)a)->name,
+                  ((const struct exporter_channel *)b)->name);
+}
+
 const struct exporter_agent *exporter_config_agent(const struct exporter_config *config,
                                                    const char *name)
 {
@@ -94,6 +100,16 @@ const struct exporter_pipeline *exporter_config_pipeline(const struct exporter_c
                                              sizeof(wanted), compare_pipelines);
 }
 
+const struct exporter_channel *exporter_config_channel(const struct exporter_config *config,
+                                                       const char *name)
+{
+    const struct exporter_channel wanted = {.name = name};
+
+    return config->nchannels == 0 ? NULL
+                                  : bsearch(&wanted, config->channels, config->nchannels,
+                                            sizeof(wanted), compare_channels);
+}
+
 /* ---- loading ------------------------------------------------------------------------------- */
 
 static void sort(struct exporter_config *config)
@@ -104,6 +120,10 @@ static void sort(struct exporter_config *config)
     if (config->npipelines > 0) {
         qsort((void *)config->pipelines, config->npipelines, sizeof(*config->pipelines),
               compare_pipelines);
+    }
+    if (config->nchannels > 0) {
+        qsort((void *)config->channels, config->nchannels, sizeof(*config->channels),
+              compare_channels);
     }
 }
 

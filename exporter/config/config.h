@@ -29,7 +29,9 @@ enum {
     EXPORTER_AGENTS_MAX = 1000,         /* each is a label value on every family */
     EXPORTER_PIPELINES_MAX = 1000,
     EXPORTER_PIPELINE_STEPS_MAX = 64, /* as hops.max: a longer one could never be walked */
-    EXPORTER_NAME_MAX = 128,          /* of an agent or a pipeline: [A-Za-z0-9._-] */
+    EXPORTER_CHANNELS_MAX = 1000,     /* each is a label value */
+    EXPORTER_CHANNEL_RECEIVERS_MAX = 1000,
+    EXPORTER_NAME_MAX = 128, /* of an agent, a pipeline or a channel: [A-Za-z0-9._-] */
 };
 
 enum exporter_spine { EXPORTER_SPINE_EMBEDDED };
@@ -53,12 +55,20 @@ struct exporter_pipeline {
     struct exporter_names agents; /* in order, none twice */
 };
 
+struct exporter_channel {
+    const char *name;
+    struct exporter_names receivers; /* none twice */
+    uint64_t token_budget;           /* 0: by its receivers' */
+};
+
 struct exporter_config {
     unsigned magic;
     const struct exporter_agent *agents; /* by name, ascending in strcmp order */
     size_t nagents;
     const struct exporter_pipeline *pipelines; /* likewise */
     size_t npipelines;
+    const struct exporter_channel *channels; /* likewise */
+    size_t nchannels;
     uint64_t default_token_budget; /* of `defaults`: for targets that are not configured */
     struct {
         uint32_t max;
@@ -71,6 +81,8 @@ struct exporter_config {
     struct {
         enum exporter_spine kind;
         uint64_t search_timeout_ms;
+        bool stemming;
+        struct handoff_search_boosts boosts;
     } spine;
     struct {
         unsigned encoding; /* an index in HANDOFF_ENCODINGS */
@@ -81,6 +93,7 @@ struct exporter_config {
             uint64_t age_ms;
             uint64_t size_bytes;
             uint64_t index_size_bytes;
+            uint64_t decisions_ms;
         } retention;
     } storage;
     struct {
@@ -95,6 +108,7 @@ struct exporter_config {
         uint32_t max_series_per_family;
         bool created;
         uint32_t scrapes;
+        const char *dashboard_url; /* NULL: the status page links to no dashboard */
     } metrics;
 };
 
@@ -119,6 +133,8 @@ const struct exporter_agent *exporter_config_agent(const struct exporter_config 
                                                    const char *name);
 const struct exporter_pipeline *exporter_config_pipeline(const struct exporter_config *config,
                                                          const char *name);
+const struct exporter_channel *exporter_config_channel(const struct exporter_config *config,
+                                                       const char *name);
 
 /* What --config.check and `handoffctl check-config` do: one line on stdout (FILE: ok ...) or the
  * error on stderr. Answers the exit code, 0 or 1. `option` gave the path; NULL: none did. */

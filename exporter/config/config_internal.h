@@ -5,7 +5,7 @@
  *   config_yaml.c    text to YAML document, within limits
  *   config_keys.c    mappings, and finding their keys in a table
  *   config_values.c  one row of the table: from a YAML node to a typed field
- *   config_read.c    the walk: sections, agents, pipelines, and what must fit together
+ *   config_read.c    the walk: sections, agents, pipelines, channels, and what must fit together
  *   config.c         files, references and lookup
  */
 #ifndef EXPORTER_CONFIG_CONFIG_INTERNAL_H
@@ -28,8 +28,9 @@ enum config_kind {
     CONFIG_NAME,      /* const char * */
     CONFIG_NAMES,     /* struct exporter_names */
     CONFIG_SENDERS,   /* struct exporter_names */
-    CONFIG_AGENT_MAP, /* these three are only kept for later: they need each other */
+    CONFIG_AGENT_MAP, /* these four are only kept for later: they need each other */
     CONFIG_PIPELINE_MAP,
+    CONFIG_CHANNEL_MAP,
     CONFIG_SECTION,
 };
 
@@ -38,6 +39,7 @@ enum config_scope {
     CONFIG_IN_ROOT = 1 << 0,
     CONFIG_IN_AGENT = 1 << 1,
     CONFIG_IN_DEFAULTS = 1 << 2,
+    CONFIG_IN_CHANNEL = 1 << 3,
 };
 
 struct config_row {
@@ -75,6 +77,7 @@ struct config_reader {
     yaml_node_t *agents_node;
     yaml_node_t *defaults_node;
     yaml_node_t *pipelines_node;
+    yaml_node_t *channels_node;
 };
 
 /* Composes the one document of a file. false with `error` filled; else the caller deletes it. Its

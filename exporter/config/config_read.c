@@ -2,10 +2,10 @@
 /*
  * The walk over the document.
  *
- * Keys are looked up in the table, which decides how deep a section goes. Three parts need each
+ * Keys are looked up in the table, which decides how deep a section goes. Four parts need each
  * other and are read last, in this order: the agents are named, so that any list may refer to any
  * of them; `defaults` make the agent that says nothing; each agent starts as a copy of that one;
- * pipelines come when all agents are known.
+ * pipelines and channels come when all agents are known.
  *
  * On the thread that loads the file.
  */
@@ -19,9 +19,11 @@
 #define SCOPE_ROOT         CONFIG_IN_ROOT
 #define SCOPE_AGENT        CONFIG_IN_AGENT
 #define SCOPE_EVERY_AGENT  (CONFIG_IN_AGENT | CONFIG_IN_DEFAULTS)
+#define SCOPE_CHANNEL      CONFIG_IN_CHANNEL
 #define STRUCT_ROOT        struct exporter_config
 #define STRUCT_AGENT       struct exporter_agent
 #define STRUCT_EVERY_AGENT struct exporter_agent
+#define STRUCT_CHANNEL     struct exporter_channel
 
 #define ROW(in, field, key, type, text, value, low, high, words)                                   \
     {.path = (key),                                                                                \
@@ -59,8 +61,9 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 #define FITS_NAME(type, field)         IS_SIZE(type, field, char *)
 #define FITS_NAMES(type, field)        IS_SIZE(type, field, char **) /* and its count behind it */
 #define FITS_SENDERS(type, field)      IS_SIZE(type, field, char **) /* likewise */
-#define FITS_AGENT_MAP(type, field)    1 /* these three are set by name, not through the table */
+#define FITS_AGENT_MAP(type, field)    1 /* these four are set by name, not through the table */
 #define FITS_PIPELINE_MAP(type, field) 1
+#define FITS_CHANNEL_MAP(type, field)  1
 #define FITS_SECTION(type, field)      1
 #define CONFIG(scope, field, path, kind, fallback, least, most, choices, help)                     \
     _Static_assert(FITS_##kind(STRUCT_##scope, field), path);
@@ -144,7 +147,7 @@ static bool refuse_unknown_key(const struct config_reader *reader, const struct 
     return exporter_config_refuse_unknown(reader, &keys, key, place, allowed.text);
 }
 
-/* The three parts that are read later are only kept. */
+/* The four parts that are read later are only kept. */
 static bool read_leaf(struct config_reader *reader, const struct config_row *row, yaml_node_t *node,
                       const struct config_place *place, void *target)
 {
@@ -157,6 +160,9 @@ static bool read_leaf(struct config_reader *reader, const struct config_row *row
         return true;
     case CONFIG_PIPELINE_MAP:
         reader->pipelines_node = node;
+        return true;
+    case CONFIG_CHANNEL_MAP:
+        reader->channels_node = node;
         return true;
     default:
         return exporter_config_read_value(reader, row, node, place, target);
@@ -217,6 +223,7 @@ static bool read_config_section(struct config_reader *reader, const struct level
 static const struct config_place agents_place = {NULL, "agents", 6};
 static const struct config_place defaults_place = {NULL, "defaults", 8};
 static const struct config_place pipelines_place = {NULL, "pipelines", 9};
+static const struct config_place channels_place = {NULL, "channels", 8};
 
 /* What must fit together within one agent, whichever way the values came. */
 static bool check_configured_agent(const struct config_reader *reader,
@@ -275,16 +282,28 @@ static bool check_agent_name(const struct config_reader *reader, const yaml_node
     return true;
 }
 
+/* It becomes the value of a label, and stands where reserved words may stand. */
+static bool check_unreserved_name(const struct config_reader *reader, const yaml_node_t *key,
+                                  const struct config_place *above)
+{
+    const char *name = (const char *)key->data.scalar.value;
+
+    if (!check_agent_name(reader, key, above)) {
+        return false;
+    }
+    if (handoff_name_is_reserved(name, key->data.scalar.length)) {
+        return exporter_config_refuse_node(reader, key, above,
+                                           "a name other than other, next and broadcast");
+    }
+    return true;
+}
+
 static bool name_agent(struct config_reader *reader, const yaml_node_t *key)
 {
     const char *name = (const char *)key->data.scalar.value;
 
-    if (!check_agent_name(reader, key, &agents_place)) {
+    if (!check_unreserved_name(reader, key, &agents_place)) {
         return false;
-    }
-    if (handoff_name_is_reserved(name, key->data.scalar.length)) {
-        return exporter_config_refuse_node(reader, key, &agents_place,
-                                           "a name other than other, next and broadcast");
     }
     reader->agents[reader->nagents].options.name =
         base_arena_copy(reader->arena, name, key->data.scalar.length);
@@ -426,6 +445,51 @@ static bool read_pipelines(struct config_reader *reader)
     return true;
 }
 
+/* ---- channels ------------------------------------------------------------------------------ */
+
+static bool read_channel(struct config_reader *reader, struct exporter_channel *channel,
+                         const yaml_node_t *key, const yaml_node_t *node)
+{
+    static const struct level level = {CONFIG_IN_CHANNEL, ""};
+    struct config_place place = exporter_config_below(&channels_place, key);
+    const char *name = (const char *)key->data.scalar.value;
+
+    set_key_defaults(CONFIG_IN_CHANNEL, channel);
+    if (!check_unreserved_name(reader, key, &channels_place) ||
+        !read_config_section(reader, &level, node, &place, channel)) {
+        return false;
+    }
+    channel->name = base_arena_copy(reader->arena, name, key->data.scalar.length);
+    return channel->name != NULL || exporter_config_no_memory(reader);
+}
+
+static bool read_channels(struct config_reader *reader)
+{
+    const yaml_node_t *node = reader->channels_node;
+    size_t pairs;
+
+    if (node == NULL) {
+        return true;
+    }
+    if (!open_map(reader, node, &channels_place, EXPORTER_CHANNELS_MAX, &pairs)) {
+        return false;
+    }
+    struct exporter_channel *channels = base_arena_calloc(reader->arena, pairs, sizeof(*channels));
+    if (channels == NULL) {
+        return exporter_config_no_memory(reader);
+    }
+    for (size_t i = 0; i < pairs; i++) {
+        if (!exporter_config_check_key(reader, node, i, &channels_place) ||
+            !read_channel(reader, &channels[i], exporter_config_key(reader, node, i),
+                          exporter_config_value(reader, node, i))) {
+            return false;
+        }
+    }
+    reader->config->channels = channels;
+    reader->config->nchannels = pairs;
+    return true;
+}
+
 /* ---- the whole ----------------------------------------------------------------------------- */
 
 static bool read_api_tokens(struct config_reader *reader)
@@ -449,7 +513,7 @@ bool exporter_config_read(struct config_reader *reader)
         return false;
     }
     if (!name_agents(reader) || !read_agent_defaults(reader) || !read_agents_section(reader) ||
-        !read_pipelines(reader) || !read_api_tokens(reader)) {
+        !read_pipelines(reader) || !read_channels(reader) || !read_api_tokens(reader)) {
         return false;
     }
     reader->config->agents = reader->agents;

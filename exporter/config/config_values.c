@@ -215,6 +215,7 @@ static void describe_allowed(const struct config_row *row, struct exporter_error
     case CONFIG_NAMES:
     case CONFIG_AGENT_MAP:
     case CONFIG_PIPELINE_MAP:
+    case CONFIG_CHANNEL_MAP:
     case CONFIG_SECTION:
         break;
     }

@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "exporter/http/http_private.h"
-#include "exporter/http/negotiate.h"
+#include "exporter/http/prefer.h"
 #include "lib/base/check.h"
 
 const char *exporter_request_method(const struct exporter_request *request)

@@ -12,11 +12,13 @@
 
 /* ---- path and query ------------------------------------------------------------------------- */
 
-/* What comes as text; NULL: it does not come. */
-static const char *text_of(struct exporter_request *request, const struct handoff_field *field)
+/* What comes as text; NULL: it does not come. The fields of the path are in its order, and
+ * `nparams` of them came before. */
+static const char *text_of(struct exporter_request *request, const struct handoff_field *field,
+                           size_t *nparams)
 {
     if (field->place == HANDOFF_IN_PATH)
-        return exporter_request_param(request, 0); /* no call has two */
+        return exporter_request_param(request, (*nparams)++);
     return field->place == HANDOFF_IN_QUERY ? exporter_request_query(request, field->name) : NULL;
 }
 
@@ -24,9 +26,10 @@ static enum handoff_code read_texts(struct exporter_request *request,
                                     const struct handoff_fields *fields, void *into,
                                     struct handoff_error *error)
 {
+    size_t nparams = 0;
     for (size_t i = 0; i < fields->count; i++) {
         const struct handoff_field *field = &fields->rows[i];
-        const char *text = text_of(request, field);
+        const char *text = text_of(request, field, &nparams);
         enum handoff_code code = HANDOFF_OK;
         if (text != NULL)
             code = handoff_field_read_text(field, text, into, error);

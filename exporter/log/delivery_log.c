@@ -51,10 +51,33 @@ static void log_shortage(const struct handoff_who *who, const struct handoff_ran
         [HANDOFF_SHORTAGE_MEMORY] = "give the service or the machine more memory",
         [HANDOFF_SHORTAGE_THREADS] = "raise the service's TasksMax or LimitNPROC (ulimit -u)",
         [HANDOFF_SHORTAGE_PORTS] = "widen net.ipv4.ip_local_port_range",
+        [HANDOFF_SHORTAGE_DISK] = "free space on the store's disk, or give the store a larger one",
     };
     log_warn("out_of_resources", LOG_STR("resource", handoff_shortage_name(shortage->resource)),
              LOG_STR("hindered", shortage->hindered), LOG_STR("handoff", who->id),
              LOG_STR("target", who->target_agent), LOG_STR("advice", advice[shortage->resource]));
+}
+
+/* Once when writes begin to fail, and once when they no longer do. */
+static void log_commit(enum handoff_code code, const struct handoff_committed *committed)
+{
+    if (!committed->turned)
+        return;
+    if (code == HANDOFF_OK)
+        log_info("store_recovered");
+    else
+        log_error("store_failing", LOG_STR("code", handoff_code_name(code)),
+                  LOG_STR("error", handoff_code_meaning(code)),
+                  LOG_STR("advice", "nothing is accepted until a write succeeds; free space, or "
+                                    "see to the disk"));
+}
+
+static void log_decision(const struct handoff_who *who, const struct handoff_decided *decided)
+{
+    log_info("handoff_decided", LOG_STR("handoff", who->id), LOG_STR("task", who->task_id),
+             LOG_STR("action", handoff_action_name(decided->action)),
+             LOG_STR("who", decided->author), LOG_STR("by", decided->by),
+             LOG_STR("reason", decided->reason));
 }
 
 void exporter_delivery_log(const struct handoff_event *event)
@@ -66,6 +89,14 @@ void exporter_delivery_log(const struct handoff_event *event)
         log_circuit(who, &event->of.circuit);
     else if (event->kind == HANDOFF_EVENT_SHORTAGE)
         log_shortage(who, &event->of.shortage);
+    else if (event->kind == HANDOFF_EVENT_COMMITTED)
+        log_commit(event->code, &event->of.committed);
+    else if (event->kind == HANDOFF_EVENT_STORE_UPGRADING)
+        log_info("store_upgrading", LOG_INT("from", event->of.upgrading.from),
+                 LOG_INT("to", event->of.upgrading.to),
+                 LOG_INT("bytes", event->of.upgrading.bytes));
+    else if (event->kind == HANDOFF_EVENT_DECIDED)
+        log_decision(who, &event->of.decided);
     else if (event->kind == HANDOFF_EVENT_STORE_DISPLACED)
         log_error("store_displaced", LOG_STR("path", event->of.displaced.path),
                   LOG_STR("advice", HANDOFF_STORE_DISPLACED_ADVICE));

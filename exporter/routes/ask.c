@@ -2,6 +2,8 @@
 /* Who asks, see ask.h. On the loop of the request. */
 #include "exporter/routes/ask.h"
 
+#include "exporter/access/api_tokens.h"
+
 struct handoff_ask exporter_ask(struct exporter_request *request)
 {
     struct handoff_ask ask = {.caller = exporter_request_caller(request),
@@ -15,4 +17,20 @@ struct handoff_ask exporter_ask(struct exporter_request *request)
                               .lenient = exporter_request_is_lenient(request)};
     ask.body = exporter_request_body(request, &ask.size);
     return ask;
+}
+
+/* Where no tokens are asked for, nobody can be told from anybody. */
+static const char *owner_of_token(const struct exporter_request *request)
+{
+    const char *agent = exporter_request_caller(request);
+    if (agent != NULL)
+        return agent;
+    return exporter_request_is_operator(request) ? EXPORTER_OPERATOR : EXPORTER_ANONYMOUS;
+}
+
+struct handoff_author exporter_author(struct exporter_request *request, const char *reason)
+{
+    return (struct handoff_author){.who = owner_of_token(request),
+                                   .by = exporter_request_header(request, "Handoff-Decided-By"),
+                                   .reason = reason};
 }

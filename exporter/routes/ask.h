@@ -15,4 +15,8 @@
  * `Prefer` says about waiting is left to the calls that wait. */
 struct handoff_ask exporter_ask(struct exporter_request *request);
 
+/* Who decides, for this reason (NULL: none): the owner of the token, and what the request says of
+ * the person in Handoff-Decided-By. Lent like the body. */
+struct handoff_author exporter_author(struct exporter_request *request, const char *reason);
+
 #endif

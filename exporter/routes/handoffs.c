@@ -16,9 +16,9 @@
 #include "client/calls/call.h"
 #include "exporter/access/admission.h"
 #include "exporter/client_host.h"
-#include "exporter/http/negotiate.h"
 #include "exporter/http/pending_call.h"
 #include "exporter/http/polls.h"
+#include "exporter/http/prefer.h"
 #include "exporter/http/problem.h"
 #include "exporter/routes/ask.h"
 #include "lib/base/check.h"
@@ -188,9 +188,34 @@ void exporter_call_complete_task(struct exporter_request *request, void *context
 
 void exporter_call_list_parked(struct exporter_request *request, void *context)
 {
-    struct handoff_list_query query = exporter_request_input(request)->list;
-    query.parked = true;
-    list(request, context, &query);
+    struct handoff_parked_query query = exporter_request_input(request)->parked;
+    query.caller = exporter_request_caller(request);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_handoff);
+    if (pending != NULL)
+        handoff_parked(handoffs_loop(request, context), &query, exporter_pending_call_done,
+                       pending);
+}
+
+void exporter_call_group_parked(struct exporter_request *request, void *context)
+{
+    struct handoff_parked_query query = exporter_request_input(request)->parked;
+    query.caller = exporter_request_caller(request);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_handoff);
+    if (pending != NULL)
+        handoff_parked_groups(handoffs_loop(request, context), &query, exporter_pending_call_done,
+                              pending);
+}
+
+void exporter_call_check_parked(struct exporter_request *request, void *context)
+{
+    const struct handoff_call_input *input = exporter_request_input(request);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_handoff);
+    if (pending != NULL)
+        handoff_prospect(handoffs_loop(request, context), input->id, input->prospect.target,
+                         exporter_pending_call_done, pending);
 }
 
 /* ---- the receiver's later word ----------------------------------------------------------------
@@ -252,18 +277,20 @@ void exporter_call_nack_handoff(struct exporter_request *request, void *context)
 void exporter_call_cancel_handoff(struct exporter_request *request, void *context)
 {
     const struct handoff_call_input *input = exporter_request_input(request);
+    const struct handoff_author author = exporter_author(request, input->take_back.reason);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
     if (pending != NULL)
-        handoff_cancel(handoffs_loop(request, context), input->id, input->take_back.reason,
+        handoff_cancel(handoffs_loop(request, context), input->id, &author,
                        exporter_request_caller(request), exporter_pending_call_done, pending);
 }
 
 void exporter_call_park_handoff(struct exporter_request *request, void *context)
 {
     const struct handoff_call_input *input = exporter_request_input(request);
+    const struct handoff_author author = exporter_author(request, input->take_back.reason);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
     if (pending != NULL)
-        handoff_park(handoffs_loop(request, context), input->id, input->take_back.reason,
+        handoff_park(handoffs_loop(request, context), input->id, &author,
                      exporter_request_caller(request), exporter_pending_call_done, pending);
 }
 
@@ -322,39 +349,45 @@ void exporter_call_park_request(struct exporter_request *request, void *context)
 /* ---- decisions about parked ones --------------------------------------------------------------
  */
 
-static void replay(struct exporter_request *request, void *context, const char *target)
+static void replay(struct exporter_request *request, void *context,
+                   const struct handoff_author *author)
 {
+    const struct handoff_call_input *input = exporter_request_input(request);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
     if (pending != NULL)
-        handoff_replay(handoffs_loop(request, context), exporter_request_input(request)->id, target,
+        handoff_replay(handoffs_loop(request, context), input->id, input->replay.target, author,
                        exporter_pending_call_done, pending);
 }
 
-static void replay_edited(struct exporter_request *request, void *context)
+static void replay_edited(struct exporter_request *request, void *context,
+                          const struct handoff_author *author)
 {
     size_t size;
     const char *body = exporter_request_body(request, &size);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
     if (pending != NULL)
         handoff_replay_edited(handoffs_loop(request, context), exporter_request_input(request)->id,
-                              body, size, exporter_pending_call_done, pending);
+                              body, size, author, exporter_pending_call_done, pending);
 }
 
 void exporter_call_replay_handoff(struct exporter_request *request, void *context)
 {
     const struct handoff_call_input *input = exporter_request_input(request);
+    struct handoff_author author = exporter_author(request, input->replay.reason);
+    author.again = input->replay.again;
     if (input->replay.edit != NULL)
-        replay_edited(request, context);
+        replay_edited(request, context, &author);
     else
-        replay(request, context, input->replay.target);
+        replay(request, context, &author);
 }
 
 void exporter_call_discard_handoff(struct exporter_request *request, void *context)
 {
     const struct handoff_call_input *input = exporter_request_input(request);
+    const struct handoff_author author = exporter_author(request, input->discard.reason);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
     if (pending != NULL)
-        handoff_discard(handoffs_loop(request, context), input->id, input->discard.reason,
+        handoff_discard(handoffs_loop(request, context), input->id, &author,
                         exporter_pending_call_done, pending);
 }
 

@@ -68,7 +68,8 @@ static void make_page(struct base_mail *mail)
 {
     struct landing_job *job = BASE_CONTAINER_OF(mail, struct landing_job, mail);
     struct exporter_status status;
-    if (exporter_status_read(&status, job->landing->lifecycle, job->landing->client_host)) {
+    if (exporter_status_read(&status, job->landing->lifecycle, job->landing->client_host,
+                             exporter_lifecycle_windows(job->landing->lifecycle))) {
         job->bytes =
             job->json ? exporter_status_json(&status, &job->length)
                       : exporter_status_page(&status, job->landing->telemetry_path, &job->length);

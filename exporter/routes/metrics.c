@@ -16,15 +16,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "exporter/http/gzip.h"
-#include "exporter/http/negotiate.h"
 #include "exporter/http/problem.h"
 #include "lib/base/check.h"
+#include "lib/exposition/negotiate.h"
+#include "lib/exposition/stream.h"
 
 enum {
     SCRAPE_MAGIC = 0x5c7a9e00,
-    CODE_CUT = 499, /* a scrape that did not reach its last byte, as proxies log it */
-    STEP_BYTES = 64 << 10,
+    CODE_CUT = 499,              /* a scrape that did not reach its last byte, as proxies log it */
     NAMES_MAX = 64,              /* ?name[]= filters; more are refused */
     TIMEOUT_MS_MAX = 600 * 1000, /* what a scraper may ask for */
 };
@@ -38,11 +37,7 @@ struct scrape {
     const char *names[NAMES_MAX];
     char *name_text; /* holds what names point to */
     struct metric_scrape *reading;
-    struct metric_buffer buffer;
-    size_t sent; /* of the buffer */
-    bool more;   /* the registry has more */
-    bool ended;  /* everything was sent */
-    struct exporter_gzip *gzip;
+    struct exposition_stream stream;
 };
 
 static double seconds_since(const struct timespec *began)
@@ -59,9 +54,8 @@ static void scrape_free(struct scrape **scrape_pointer)
         return;
     *scrape_pointer = NULL;
     BASE_CHECK_MAGIC(scrape, SCRAPE_MAGIC);
+    exposition_stream_close(&scrape->stream);
     metric_scrape_end(&scrape->reading);
-    metric_buffer_free(&scrape->buffer);
-    exporter_gzip_free(&scrape->gzip);
     free(scrape->name_text);
     free(scrape);
 }
@@ -69,59 +63,21 @@ static void scrape_free(struct scrape **scrape_pointer)
 static void scrape_close(void *arg)
 {
     struct scrape *scrape = arg;
-    collectors_scrape_done(scrape->page->collectors, scrape->ended || scrape->head ? 200 : CODE_CUT,
+    collectors_scrape_done(scrape->page->collectors,
+                           scrape->stream.ended || scrape->head ? 200 : CODE_CUT,
                            seconds_since(&scrape->began));
     scrape_free(&scrape);
 }
 
 /* ---- the stream ----------------------------------------------------------------------------- */
 
-/* Makes sure that there is something to send, unless the scrape is over. false: out of memory. */
-static bool fill_scrape(struct scrape *scrape)
-{
-    while (scrape->more && scrape->sent == scrape->buffer.length) {
-        scrape->buffer.length = 0;
-        scrape->sent = 0;
-        scrape->more = metric_scrape_step(scrape->reading, &scrape->buffer, STEP_BYTES);
-    }
-    return !scrape->buffer.failed;
-}
-
-static ssize_t read_plain(void *arg, char *bytes, size_t max)
+static ssize_t read_scrape(void *arg, char *bytes, size_t max)
 {
     struct scrape *scrape = arg;
-    if (!fill_scrape(scrape))
-        return EXPORTER_STREAM_FAILED;
-    size_t length = scrape->buffer.length - scrape->sent;
-    if (length == 0) {
-        scrape->ended = true;
-        return EXPORTER_STREAM_END;
-    }
-    if (length > max)
-        length = max;
-    memcpy(bytes, scrape->buffer.data + scrape->sent, length);
-    scrape->sent += length;
-    return (ssize_t)length;
-}
-
-static ssize_t read_gzip(void *arg, char *bytes, size_t max)
-{
-    struct scrape *scrape = arg;
-    if (scrape->ended)
-        return EXPORTER_STREAM_END;
-    for (;;) {
-        if (!fill_scrape(scrape))
-            return EXPORTER_STREAM_FAILED;
-        const char *from = scrape->buffer.data != NULL ? scrape->buffer.data + scrape->sent : "";
-        const struct exporter_gzip_step step = exporter_gzip_run(
-            scrape->gzip, from, scrape->buffer.length - scrape->sent, bytes, max, !scrape->more);
-        scrape->sent += step.consumed;
-        scrape->ended = step.finished;
-        if (step.produced > 0)
-            return (ssize_t)step.produced;
-        if (scrape->ended)
-            return EXPORTER_STREAM_END;
-    }
+    const ssize_t length = exposition_stream_read(&scrape->stream, bytes, max);
+    return length > 0                 ? length
+           : length == EXPOSITION_END ? EXPORTER_STREAM_END
+                                      : EXPORTER_STREAM_FAILED;
 }
 
 /* ---- the request ---------------------------------------------------------------------------- */
@@ -156,15 +112,12 @@ static struct scrape *scrape_new(struct exporter_metrics_page *page, enum metric
     scrape->magic = SCRAPE_MAGIC;
     scrape->page = page;
     clock_gettime(CLOCK_MONOTONIC, &scrape->began);
-    scrape->more = true;
     scrape->options.format = format;
     scrape->options.created = atomic_load(&page->created);
     if (copy_names(scrape, names, nnames))
         scrape->reading =
             metric_scrape_begin(collectors_registry(page->collectors), &scrape->options);
-    if (gzip)
-        scrape->gzip = exporter_gzip_new();
-    if (scrape->reading == NULL || (gzip && scrape->gzip == NULL))
+    if (scrape->reading == NULL || !exposition_stream_open(&scrape->stream, scrape->reading, gzip))
         scrape_free(&scrape);
     return scrape;
 }
@@ -201,11 +154,10 @@ static void respond_scrape(struct exporter_request *request, struct scrape *scra
 {
     struct exporter_reply reply = {.status = 200, .content_type = content_type};
     reply.headers[0] = (struct exporter_header){"Vary", "Accept, Accept-Encoding"};
-    if (scrape->gzip != NULL)
+    if (scrape->stream.gzip != NULL)
         reply.headers[1] = (struct exporter_header){"Content-Encoding", "gzip"};
-    const struct exporter_stream stream = {.read = scrape->gzip != NULL ? read_gzip : read_plain,
-                                           .close = scrape_close,
-                                           .arg = scrape};
+    const struct exporter_stream stream = {
+        .read = read_scrape, .close = scrape_close, .arg = scrape};
     const int64_t timeout_ms = scrape_timeout_ms(request);
     if (timeout_ms > 0)
         exporter_request_limit_sending(request, timeout_ms);
@@ -217,7 +169,7 @@ static struct scrape *begin_scrape(struct exporter_request *request,
                                    const char **names, size_t nnames)
 {
     const bool gzip =
-        exporter_accepts_gzip(exporter_request_header_list(request, "Accept-Encoding"));
+        exposition_accepts_gzip(exporter_request_header_list(request, "Accept-Encoding"));
     struct scrape *scrape = scrape_new(page, format, gzip, names, nnames);
     if (scrape != NULL)
         scrape->head = strcmp(exporter_request_method(request), "HEAD") == 0;
@@ -239,8 +191,8 @@ void exporter_route_metrics(struct exporter_request *request, void *context)
     struct exporter_metrics_page *page = context;
     const char *names[NAMES_MAX];
     const size_t nnames = exporter_request_query_all(request, "name[]", names, NAMES_MAX);
-    const struct exporter_negotiated negotiated =
-        exporter_negotiate(exporter_request_header_list(request, "Accept"));
+    const struct exposition_negotiated negotiated =
+        exposition_negotiate(exporter_request_header_list(request, "Accept"));
     collectors_scrape_started(page->collectors);
     if (nnames > NAMES_MAX) {
         refuse_scrape(request, page, &too_many_names);

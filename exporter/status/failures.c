@@ -106,13 +106,15 @@ static bool ended_badly(const struct handoff_event *event, enum handoff_outcome 
         *outcome = HANDOFF_OUTCOME_HOP_LIMIT;
         return event->code == HANDOFF_ERR_HOP_LIMIT && !event->of.assembled.envelope_only;
     case HANDOFF_EVENT_COMMITTED:
-        return event->code != HANDOFF_OK;
+        return event->code != HANDOFF_OK && !event->of.committed.probe;
     case HANDOFF_EVENT_SPINE:
     case HANDOFF_EVENT_CIRCUIT:
     case HANDOFF_EVENT_TASK_COMPLETED:
     case HANDOFF_EVENT_SHORTAGE:
     case HANDOFF_EVENT_SECRETS:
+    case HANDOFF_EVENT_DECIDED:
     case HANDOFF_EVENT_STORE_DISPLACED:
+    case HANDOFF_EVENT_STORE_UPGRADING:
         break; /* no failures, or shown by how it stands */
     }
     return false;
@@ -137,6 +139,7 @@ static void describe_failure(struct exporter_failure *entry, const struct handof
     entry->times = 1;
     entry->outcome = outcome;
     entry->attempts = event->kind == HANDOFF_EVENT_MOVED ? event->of.moved.attempts : 0;
+    entry->status = event->kind == HANDOFF_EVENT_MOVED ? event->of.moved.status : 0;
     copy_bounded(entry->id, sizeof entry->id, event->who.id);
     copy_bounded(entry->source, sizeof entry->source, event->who.source_agent);
     copy_bounded(entry->target, sizeof entry->target, event->who.target_agent);

@@ -28,6 +28,7 @@ struct exporter_failure {
     char target[136];             /* "": it is about no agent */
     enum handoff_outcome outcome; /* NONE: it could not be stored */
     unsigned attempts;
+    int status; /* what the agent answered last; 0: nothing, or it was no attempt */
     char words[EXPORTER_FAILURE_WORDS_MAX];
 };
 

@@ -2,6 +2,8 @@
 /* The only HTML escaper of our pages. Pure, apart from the stream that it writes to. */
 #include "exporter/status/html.h"
 
+#include <string.h>
+
 void exporter_html_text(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -24,5 +26,17 @@ void exporter_html_text(FILE *out, const char *text)
         default:
             fputc(*text, out);
         }
+    }
+}
+
+void exporter_html_url_value(FILE *out, const char *text)
+{
+    static const char unreserved[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+    for (; *text != '\0'; text++) {
+        if (strchr(unreserved, *text) != NULL)
+            fputc(*text, out);
+        else
+            fprintf(out, "%%%02X", (unsigned)(unsigned char)*text);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What our pages share, see page.h. The policy names the style by its digest, so that text which
- * found a way to be markup could not even bring its own style.
+ * What our pages share, see page.h. The policy names the style and the script by their digests, so
+ * that text which found a way to be markup could bring neither.
  *
  * Pure, apart from the streams that it writes to; any thread.
  */
@@ -35,7 +35,7 @@ static const char page_style[] =
     "nav a{display:inline-block;padding:.5rem .4rem}\n"
     "a:focus-visible{outline:.15rem solid;outline-offset:.1rem}\n"
     ".verdict{margin:1rem 0 1.5rem;padding:1.1rem 1.4rem 1.2rem;border-radius:.75rem;"
-    "background:var(--tint);border-left:.35rem solid var(--hue)}\n"
+    "overflow-wrap:anywhere;background:var(--tint);border-left:.35rem solid var(--hue)}\n"
     "h1{margin:0;font-size:1.55rem;line-height:1.3;color:var(--hue)}\n"
     ".verdict ul{margin:.5rem 0 0;padding-left:1.1rem}.verdict p{margin:.4rem 0 0}\n"
     ".ok{--hue:var(--ok);--tint:var(--ok-bg)}"
@@ -60,7 +60,7 @@ static const char page_style[] =
     "tbody tr>*,.list li{border-top:1px solid var(--line)}.list li:first-child{border:0}\n"
     ".badge{display:inline-block;padding:.05rem .6rem;border-radius:1rem;white-space:nowrap;"
     "background:var(--tint);color:var(--hue);font-size:.9rem;font-weight:600}\n"
-    ".soft,small{color:var(--soft)}td small{display:block}\n"
+    ".soft,small{color:var(--soft)}td small{display:block;white-space:nowrap}\n"
     ".list li{padding:.75rem 1rem;overflow-wrap:anywhere}.list li p{margin:.2rem 0 0}\n"
     ".list li .soft{font-size:.9rem}\n"
     "code{font:.9em ui-monospace,monospace;overflow-wrap:anywhere}\n"
@@ -77,21 +77,58 @@ static const char page_style[] =
     "td{display:flex;justify-content:space-between;gap:1rem}"
     "td::before{content:attr(data-label);color:var(--soft)}td span{text-align:right}}\n";
 
+/* Replaces what has changed, and leaves the page alone while a reader has selected something in it
+ * or looks elsewhere. A sidecar that no longer answers must not look as it did when it still did.
+ */
+static const char page_script[] =
+    "setInterval(async()=>{"
+    "if(document.hidden||String(getSelection())||document.activeElement!==document.body)return;"
+    "const all=['main','footer'],find=(d,s)=>d.querySelector(s);"
+    "try{const r=await fetch(location.pathname,{cache:'no-store'});"
+    "if(!r.ok)throw r;"
+    "const p=new DOMParser().parseFromString(await r.text(),'text/html');"
+    "for(const s of all)find(document,s).replaceWith(find(p,s));"
+    "document.title=p.title}"
+    "catch{const v=find(document,'.verdict');v.className='verdict trouble';"
+    "find(v,'h1').textContent='The sidecar does not answer';"
+    "document.title='No answer - handoff-exporter'}},15000)";
+
+/* The digest by which a policy allows a text. */
+struct page_digest {
+    char text[48];
+};
+
+static struct page_digest page_digest_of(const char *text, size_t length)
+{
+    struct page_digest digest = {""};
+    unsigned char bytes[32];
+    gnutls_datum_t encoded;
+    const gnutls_datum_t raw = {bytes, sizeof bytes};
+    const int code = gnutls_hash_fast(GNUTLS_DIG_SHA256, text, length, bytes);
+    BASE_CHECK(code == 0);
+    if (gnutls_base64_encode2(&raw, &encoded) != 0)
+        return digest; /* no memory: the page goes without it */
+    snprintf(digest.text, sizeof digest.text, "%.*s", (int)encoded.size,
+             (const char *)encoded.data);
+    gnutls_free(encoded.data);
+    return digest;
+}
+
 void exporter_page_policy(char policy[EXPORTER_PAGE_POLICY_SIZE])
 {
-    unsigned char digest[32];
-    gnutls_datum_t text;
-    const gnutls_datum_t raw = {digest, sizeof digest};
-    const int code = gnutls_hash_fast(GNUTLS_DIG_SHA256, page_style, sizeof page_style - 1, digest);
-    BASE_CHECK(code == 0);
-    if (gnutls_base64_encode2(&raw, &text) != 0)
-        text = (gnutls_datum_t){NULL, 0}; /* no memory: the page goes without its style */
-    const int written = snprintf(policy, EXPORTER_PAGE_POLICY_SIZE,
-                                 "default-src 'none'; style-src 'sha256-%.*s'; base-uri 'none'; "
-                                 "form-action 'none'; frame-ancestors 'none'",
-                                 (int)text.size, text.data != NULL ? (const char *)text.data : "");
+    const struct page_digest style = page_digest_of(page_style, sizeof page_style - 1);
+    const struct page_digest script = page_digest_of(page_script, sizeof page_script - 1);
+    const int written =
+        snprintf(policy, EXPORTER_PAGE_POLICY_SIZE,
+                 "default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; "
+                 "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+                 style.text, script.text);
     BASE_CHECK(written > 0 && written < EXPORTER_PAGE_POLICY_SIZE);
-    gnutls_free(text.data);
+}
+
+void exporter_page_refresh(FILE *out)
+{
+    fprintf(out, "<script>%s</script>\n", page_script);
 }
 
 static void write_page_link(FILE *out, const struct exporter_page_link *link)

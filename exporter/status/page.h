@@ -9,9 +9,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { EXPORTER_PAGE_POLICY_SIZE = 256 };
+enum { EXPORTER_PAGE_POLICY_SIZE = 384 };
 
-/* The Content-Security-Policy under which a page is complete: its own style and nothing else. */
+/* The Content-Security-Policy under which a page is complete: its own style, and a script
+ * that may ask for the page again; nothing else. */
 void exporter_page_policy(char policy[EXPORTER_PAGE_POLICY_SIZE]);
 
 struct exporter_page_link {
@@ -21,6 +22,9 @@ struct exporter_page_link {
 /* Writes everything up to the open <main>. The title is escaped, and so are the paths. */
 void exporter_page_begin(FILE *out, const char *title, const struct exporter_page_link *links,
                          size_t count);
+
+/* Writes the script by which a page asks for itself every 15 s. */
+void exporter_page_refresh(FILE *out);
 
 /* Closes a stream of open_memstream and answers its bytes; NULL: out of memory, and they are freed.
  */

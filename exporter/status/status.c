@@ -3,16 +3,16 @@
 #include "exporter/status/status.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "exporter/status/rules.h"
+#include "lib/base/clock.h"
+
 enum {
-    FINDINGS_MAX = 16,     /* sentences; what is named by agent stops well before */
-    AGENTS_NAMED = 5,      /* in sentences; the table has all of them */
-    FINDING_TEXT_MAX = 256 /* an agent's name and some words */
+    FINDINGS_MAX = 256, /* more than all rules have to say together */
 };
 
 const char *exporter_standing_name(enum exporter_standing standing)
@@ -104,143 +104,103 @@ static bool gather_agents(struct exporter_status *status, struct handoff_client 
     return !gathering.failed;
 }
 
+/* ---- the last hour -------------------------------------------------------------------------- */
+
+enum { SHOWN_S = 60 * 60 };
+
+static double counted_in_hour(const struct exporter_windows *windows,
+                              const struct exporter_history *agent, size_t number)
+{
+    return exporter_history_increase(agent, &windows->times, number, SHOWN_S);
+}
+
+static void read_hour(struct exporter_hour *hour, const struct exporter_windows *windows,
+                      const struct exporter_history *agent)
+{
+    for (size_t i = 0; i < HANDOFF_OUTCOME_COUNT; i++)
+        hour->ended[i] = counted_in_hour(windows, agent, COLLECTORS_COUNTED_OUTCOME + i);
+    hour->included = counted_in_hour(windows, agent, COLLECTORS_COUNTED_REFS_INCLUDED);
+    hour->requested = counted_in_hour(windows, agent, COLLECTORS_COUNTED_REFS_REQUESTED);
+    hour->latency_50 = exporter_rules_latency(windows, agent, 0.5, SHOWN_S);
+    hour->latency_99 = exporter_rules_latency(windows, agent, 0.99, SHOWN_S);
+}
+
+static void add_to_all(struct exporter_hour *sum, const struct exporter_windows *windows,
+                       const struct exporter_history *agent)
+{
+    struct exporter_hour hour;
+    read_hour(&hour, windows, agent);
+    for (size_t i = 0; i < HANDOFF_OUTCOME_COUNT; i++)
+        sum->ended[i] += hour.ended[i];
+    sum->included += hour.included;
+    sum->requested += hour.requested;
+}
+
+static bool read_hours(struct exporter_status *status, const struct exporter_windows *windows)
+{
+    status->hours = base_arena_calloc(&status->arena, status->nagents + 1, sizeof *status->hours);
+    if (status->hours == NULL)
+        return false;
+    for (size_t i = 0; i < status->nagents; i++) {
+        const struct exporter_history *agent =
+            status->agents[i].configured ? exporter_windows_agent(windows, status->agents[i].name)
+                                         : NULL;
+        if (agent != NULL)
+            read_hour(&status->hours[i], windows, agent);
+    }
+    for (size_t i = 0; i < windows->nagents; i++)
+        add_to_all(&status->hour, windows, &windows->agents[i]->history);
+    return true;
+}
+
 /* ---- what is not as it should be ------------------------------------------------------------ */
 
-__attribute__((format(printf, 3, 4))) static void add_finding(struct exporter_status *status,
-                                                              enum exporter_standing standing,
-                                                              const char *format, ...)
+const char *exporter_severity_name(enum exporter_severity severity)
 {
-    char text[FINDING_TEXT_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    const int written = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    static const char *const names[] = {"info", "warning", "critical"};
+    return names[severity];
+}
+
+enum exporter_standing exporter_severity_standing(enum exporter_severity severity)
+{
+    return severity == EXPORTER_SEVERITY_CRITICAL ? EXPORTER_STANDING_TROUBLE
+                                                  : EXPORTER_STANDING_ATTENTION;
+}
+
+void exporter_status_find(struct exporter_status *status, const struct exporter_finding *finding)
+{
+    const enum exporter_standing standing = exporter_severity_standing(finding->severity);
     if (standing > status->standing)
         status->standing = standing;
-    if (written < 0 || status->nfindings == FINDINGS_MAX)
+    if (status->nfindings == FINDINGS_MAX)
         return;
-    const char *kept = base_arena_copy(&status->arena, text, strlen(text));
-    if (kept != NULL)
-        status->findings[status->nfindings++] = (struct exporter_finding){standing, kept};
+    const char *text = base_arena_copy(&status->arena, finding->text, strlen(finding->text));
+    if (text == NULL)
+        return;
+    status->findings[status->nfindings] = *finding;
+    status->findings[status->nfindings++].text = text;
 }
 
-/* The sentence on one agent; false where there is nothing to say. */
-static bool find_in_agent(struct exporter_status *status, const struct handoff_agent_stats *agent)
+/* What no alert is about: a daemon that stops, and work that waits for less than an hour. */
+static void find_facts(struct exporter_status *status)
 {
-    if (circuit_rank(agent) == 2)
-        add_finding(
-            status, EXPORTER_STANDING_TROUBLE,
-            "The circuit to %s is open after %u consecutive failure%s; nothing is sent to it until "
-            "the cooldown ends.",
-            agent->name, agent->consecutive_failures, agent->consecutive_failures == 1 ? "" : "s");
-    else if (circuit_rank(agent) == 1)
-        add_finding(status, EXPORTER_STANDING_TROUBLE,
-                    "The circuit to %s is half open: the next handoff probes it.", agent->name);
-    else if (agent->consecutive_failures > 0)
-        add_finding(status, EXPORTER_STANDING_ATTENTION, "The last %shandoff%s to %s failed.",
-                    agent->consecutive_failures > 1 ? "few " : "",
-                    agent->consecutive_failures > 1 ? "s" : "", agent->name);
-    return circuit_rank(agent) > 0 || agent->consecutive_failures > 0;
-}
-
-/* One sentence for those that are not named, by kind: a failure must not be read as a circuit. */
-static void find_in_others(struct exporter_status *status, size_t at)
-{
-    size_t circuits = 0;
-    size_t failed = 0;
-    for (; at < status->nagents; at++) {
-        const bool closed = circuit_rank(&status->agents[at]) == 0;
-        circuits += !closed;
-        failed += closed && status->agents[at].consecutive_failures > 0;
-    }
-    if (circuits > 0)
-        add_finding(status, EXPORTER_STANDING_TROUBLE,
-                    "The circuit%s to %zu more agent%s not closed, see below.",
-                    circuits > 1 ? "s" : "", circuits, circuits > 1 ? "s are" : " is");
-    if (failed > 0)
-        add_finding(status, EXPORTER_STANDING_ATTENTION,
-                    "The last handoff%s to %zu more agent%s failed, see below.",
-                    failed > 1 ? "s" : "", failed, failed > 1 ? "s" : "");
-}
-
-/* They are sorted, so those with something to say come first. */
-static void find_in_agents(struct exporter_status *status)
-{
-    size_t at = 0;
-    while (at < status->nagents && at < AGENTS_NAMED && find_in_agent(status, &status->agents[at]))
-        at++;
-    find_in_others(status, at);
-}
-
-static void find_in_daemon(struct exporter_status *status)
-{
+    char text[128];
     if (status->daemon.draining)
-        add_finding(status, EXPORTER_STANDING_ATTENTION,
-                    "The daemon is shutting down and accepts no new handoffs.");
-    if (!status->client.spine_up)
-        add_finding(
-            status, EXPORTER_STANDING_TROUBLE,
-            "The spine is not answering: envelopes are sent without the requested memories.");
-    if (status->daemon.config_refused)
-        add_finding(
-            status, EXPORTER_STANDING_ATTENTION,
-            "The last reload was rejected; the previous configuration stays in effect. The log "
-            "says "
-            "why.");
-    if (!status->client.exact_tokens)
-        add_finding(
-            status, EXPORTER_STANDING_ATTENTION,
-            "Tokens are estimated because no vocabulary is installed, so envelopes do not use "
-            "their "
-            "full budget.");
-}
-
-/* As the alert HandoffStoreFailing: a share, since small volumes are usual, and bytes, since large
- * ones are too. */
-static bool disk_is_nearly_full(const struct handoff_stats *stats)
-{
-    enum { SHARE = 20 };
-    return stats->disk_bytes > 0 && stats->disk_free_bytes < stats->disk_bytes / SHARE &&
-           stats->disk_free_bytes < INT64_C(1000000000);
-}
-
-static void find_in_store(struct exporter_status *status)
-{
-    if (status->client.store_displaced != NULL)
-        add_finding(status, EXPORTER_STANDING_TROUBLE,
-                    "The store is not where it was (%.120s); nothing is stored or accepted until "
-                    "the sidecar is restarted.",
-                    status->client.store_displaced);
-    if (status->own.commits_fail)
-        add_finding(status, EXPORTER_STANDING_TROUBLE,
-                    "Writing to the store failed in the last 5 minutes; the affected handoffs were "
-                    "rejected. The disk may be full or failing.");
-    if (disk_is_nearly_full(&status->client))
-        add_finding(status, EXPORTER_STANDING_TROUBLE,
-                    "The disk under the store is nearly full: %" PRId64 " MB are free.",
-                    status->client.disk_free_bytes / 1000000);
-}
-
-static void find_shortages(struct exporter_status *status)
-{
-    for (int i = HANDOFF_SHORTAGE_NONE + 1; i < HANDOFF_SHORTAGE_COUNT; i++) {
-        if (status->own.is_short[i])
-            add_finding(status, EXPORTER_STANDING_ATTENTION,
-                        "The sidecar ran out of %s in the last 5 minutes; deliveries and "
-                        "connections are delayed, and no agent is at fault.",
-                        handoff_shortage_name((enum handoff_shortage)i));
-    }
-}
-
-static void find_parked(struct exporter_status *status)
-{
+        exporter_status_find(
+            status, &(struct exporter_finding){
+                        .severity = EXPORTER_SEVERITY_INFO,
+                        .text = "The daemon is shutting down and accepts no new handoffs."});
+    if (status->parked == 0)
+        return;
     if (status->parked == 1)
-        add_finding(status, EXPORTER_STANDING_ATTENTION,
-                    "One handoff could not be delivered and is waiting for a decision.");
-    else if (status->parked > 1)
-        add_finding(status, EXPORTER_STANDING_ATTENTION,
-                    "%" PRIu64 " handoffs could not be delivered and are waiting for a decision.",
-                    status->parked);
+        snprintf(text, sizeof text,
+                 "One handoff could not be delivered and is waiting for a decision.");
+    else
+        snprintf(text, sizeof text,
+                 "%" PRIu64 " handoffs could not be delivered and are waiting for a decision.",
+                 status->parked);
+    exporter_status_find(
+        status, &(struct exporter_finding){.severity = EXPORTER_SEVERITY_INFO, .text = text});
 }
 
 /* The worst first; among equals as they were found. */
@@ -249,7 +209,7 @@ static void sort_findings(struct exporter_status *status)
     for (size_t i = 1; i < status->nfindings; i++) {
         const struct exporter_finding moving = status->findings[i];
         size_t at = i;
-        for (; at > 0 && status->findings[at - 1].standing < moving.standing; at--)
+        for (; at > 0 && status->findings[at - 1].severity < moving.severity; at--)
             status->findings[at] = status->findings[at - 1];
         status->findings[at] = moving;
     }
@@ -259,7 +219,8 @@ static void sort_findings(struct exporter_status *status)
 
 bool exporter_status_read(struct exporter_status *status,
                           const struct exporter_lifecycle *lifecycle,
-                          struct exporter_client_host *client_host)
+                          struct exporter_client_host *client_host,
+                          struct exporter_windows *windows)
 {
     struct handoff_client *client = exporter_client_host_client(client_host);
     struct timespec now;
@@ -268,19 +229,18 @@ bool exporter_status_read(struct exporter_status *status,
     status->now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     exporter_lifecycle_look(lifecycle, &status->daemon);
     handoff_client_stats(client, &status->client);
-    status->own = exporter_client_host_own_faults(client_host);
+    exporter_windows_look(windows, base_monotonic_ms(&base_clock_system));
+    status->since_ms = windows->since_ms;
     status->findings = base_arena_calloc(&status->arena, FINDINGS_MAX, sizeof *status->findings);
-    if (status->findings == NULL || !gather_agents(status, client)) {
+    if (status->findings == NULL || !gather_agents(status, client) ||
+        !read_hours(status, windows)) {
         exporter_status_clear(status);
         return false;
     }
     status->nfailures = exporter_failures_read(exporter_client_host_failures(client_host),
                                                status->failures, &status->failures_total);
-    find_in_agents(status);
-    find_parked(status);
-    find_in_store(status);
-    find_shortages(status);
-    find_in_daemon(status);
+    exporter_rules_evaluate(status, windows);
+    find_facts(status);
     sort_findings(status);
     return true;
 }

@@ -15,6 +15,7 @@
 #include "exporter/client_host.h"
 #include "exporter/lifecycle.h"
 #include "exporter/status/failures.h"
+#include "exporter/status/windows.h"
 #include "lib/base/arena.h"
 
 enum exporter_standing {
@@ -23,27 +24,45 @@ enum exporter_standing {
     EXPORTER_STANDING_TROUBLE,   /* work does not arrive, or not whole */
 };
 
+/* Of an alert. */
+enum exporter_severity {
+    EXPORTER_SEVERITY_INFO,
+    EXPORTER_SEVERITY_WARNING,
+    EXPORTER_SEVERITY_CRITICAL,
+};
+
 /* One sentence about what is not as it should be. */
 struct exporter_finding {
-    enum exporter_standing standing;
+    enum exporter_severity severity;
+    const char *alert; /* whose rule would fire, and its runbook; NULL: no alert is about it */
+    const char *agent; /* NULL: about all of them, or about none */
     const char *text;
+};
+
+/* The last hour of one agent, or of all. */
+struct exporter_hour {
+    double ended[HANDOFF_OUTCOME_COUNT];
+    double included, requested;    /* memories */
+    double latency_50, latency_99; /* seconds until acknowledged; 0: none was. Not of all */
 };
 
 struct exporter_status {
     int64_t now_ms; /* wall clock, as all that is not an age */
     struct exporter_lifecycle_state daemon;
     struct handoff_stats client;
-    struct exporter_own_faults_found own;
     /* the worst first */
     struct handoff_agent_stats *agents;
     size_t nagents;
+    struct exporter_hour *hours; /* of each agent */
+    struct exporter_hour hour;   /* of all */
+    int64_t since_ms;            /* since when the rules have been looking */
     uint64_t in_flight, parked;
     int64_t oldest_in_flight_ns, oldest_parked_ns;
     struct exporter_failure failures[EXPORTER_FAILURES_KEPT];
     size_t nfailures;
     uint64_t failures_total; /* since the start */
     enum exporter_standing standing;
-    struct exporter_finding *findings; /* none: all is well */
+    struct exporter_finding *findings; /* none: healthy */
     size_t nfindings;
     struct base_arena arena; /* holds all of the above */
 };
@@ -51,10 +70,18 @@ struct exporter_status {
 /* "ok", "attention" or "trouble"; static. */
 const char *exporter_standing_name(enum exporter_standing standing);
 
+/* "info", "warning" or "critical"; static. */
+const char *exporter_severity_name(enum exporter_severity severity);
+enum exporter_standing exporter_severity_standing(enum exporter_severity severity);
+
+/* Adds a finding, whose text is copied; for those who look. */
+void exporter_status_find(struct exporter_status *status, const struct exporter_finding *finding);
+
 /* Fills a status that exporter_status_clear releases. false: out of memory, and it is empty. */
 bool exporter_status_read(struct exporter_status *status,
                           const struct exporter_lifecycle *lifecycle,
-                          struct exporter_client_host *client_host);
+                          struct exporter_client_host *client_host,
+                          struct exporter_windows *windows);
 void exporter_status_clear(struct exporter_status *status);
 
 #endif

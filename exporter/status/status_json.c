@@ -29,7 +29,7 @@ static void add_age(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *key
 static void add_text_or_null(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *key,
                              const char *text)
 {
-    if (*text == '\0')
+    if (text == NULL || *text == '\0')
         yyjson_mut_obj_add_null(doc, object, key);
     else
         yyjson_mut_obj_add_str(doc, object, key, text);
@@ -57,13 +57,41 @@ static void add_findings(yyjson_mut_doc *doc, yyjson_mut_val *root,
                          const struct exporter_status *status)
 {
     yyjson_mut_obj_add_str(doc, root, "standing", exporter_standing_name(status->standing));
+    add_time(doc, root, "looking_since", status->since_ms);
     yyjson_mut_val *list = yyjson_mut_obj_add_arr(doc, root, "findings");
     for (size_t i = 0; i < status->nfindings; i++) {
         yyjson_mut_val *object = yyjson_mut_arr_add_obj(doc, list);
         const struct exporter_finding *finding = &status->findings[i];
-        yyjson_mut_obj_add_str(doc, object, "standing", exporter_standing_name(finding->standing));
+        add_text_or_null(doc, object, "alert", finding->alert);
+        yyjson_mut_obj_add_str(
+            doc, object, "standing",
+            exporter_standing_name(exporter_severity_standing(finding->severity)));
+        yyjson_mut_obj_add_str(doc, object, "severity", exporter_severity_name(finding->severity));
+        add_text_or_null(doc, object, "target_agent", finding->agent);
         yyjson_mut_obj_add_str(doc, object, "text", finding->text);
     }
+}
+
+/* What ended in the last hour, and how; a share or an age of nothing is null. */
+static void add_last_hour(yyjson_mut_doc *doc, yyjson_mut_val *object,
+                          const struct exporter_hour *hour)
+{
+    yyjson_mut_val *ended = yyjson_mut_obj_add_obj(doc, object, "handoffs_last_hour");
+    for (int i = HANDOFF_OUTCOME_NONE + 1; i < HANDOFF_OUTCOME_COUNT; i++)
+        yyjson_mut_obj_add_uint(doc, ended, handoff_outcome_name((enum handoff_outcome)i),
+                                (uint64_t)hour->ended[i]);
+    if (hour->requested > 0)
+        yyjson_mut_obj_add_real(doc, object, "completeness_last_hour",
+                                hour->included / hour->requested);
+    else
+        yyjson_mut_obj_add_null(doc, object, "completeness_last_hour");
+}
+
+static void add_latency(yyjson_mut_doc *doc, yyjson_mut_val *object,
+                        const struct exporter_hour *hour)
+{
+    add_age(doc, object, "latency_p50_seconds", (int64_t)(hour->latency_50 * 1e9));
+    add_age(doc, object, "latency_p99_seconds", (int64_t)(hour->latency_99 * 1e9));
 }
 
 static void add_agents(yyjson_mut_doc *doc, yyjson_mut_val *root,
@@ -81,6 +109,8 @@ static void add_agents(yyjson_mut_doc *doc, yyjson_mut_val *root,
         add_age(doc, object, "oldest_in_flight_seconds", agent->oldest_in_flight_ns);
         yyjson_mut_obj_add_uint(doc, object, "parked", agent->parked);
         add_age(doc, object, "oldest_parked_seconds", agent->oldest_parked_ns);
+        add_last_hour(doc, object, &status->hours[i]);
+        add_latency(doc, object, &status->hours[i]);
     }
 }
 
@@ -99,6 +129,10 @@ static void add_failures(yyjson_mut_doc *doc, yyjson_mut_val *root,
         add_text_or_null(doc, object, "target_agent", failure->target);
         add_text_or_null(doc, object, "id", failure->id);
         yyjson_mut_obj_add_uint(doc, object, "attempts", failure->attempts);
+        if (failure->status != 0)
+            yyjson_mut_obj_add_int(doc, object, "status", failure->status);
+        else
+            yyjson_mut_obj_add_null(doc, object, "status");
         add_text_or_null(doc, object, "reason", failure->words);
     }
 }
@@ -114,6 +148,7 @@ char *exporter_status_json(const struct exporter_status *status, size_t *length)
     add_daemon(doc, root, status);
     yyjson_mut_obj_add_uint(doc, root, "in_flight", status->in_flight);
     yyjson_mut_obj_add_uint(doc, root, "parked", status->parked);
+    add_last_hour(doc, root, &status->hour);
     add_agents(doc, root, status);
     add_failures(doc, root, status);
     char *json = yyjson_mut_write(doc, YYJSON_WRITE_PRETTY, length);

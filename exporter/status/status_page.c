@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The status for people: made on the server, without scripts, images or fonts (page.h).
+ * The status for people: made on the server, without images or fonts, and complete without its
+ * script, which only refreshes it (page.h).
  *
  * The first thing to be read is the verdict, in words; colour only repeats it. On a narrow screen
  * the rows of the table become cards, which is why its parts say their roles: a browser forgets
@@ -49,6 +50,45 @@ static void write_foreign(FILE *out, const char *text)
 
 /* ---- the head ------------------------------------------------------------------------------- */
 
+enum { EXPORTER_DASHBOARD_URL_MAX = 2200 };
+
+/* The address of a dashboard; false: it is not configured where they are. */
+static bool dashboard_url(char *url, size_t size, const struct exporter_status *status,
+                          const char *name)
+{
+    const char *base = status->daemon.dashboard_url;
+    size_t length = base != NULL ? strlen(base) : 0;
+    while (length > 0 && base[length - 1] == '/')
+        length--;
+    snprintf(url, size, "%.*s/d/handoff-%s", (int)length, base != NULL ? base : "", name);
+    return base != NULL;
+}
+
+static void write_agent_dashboard(FILE *out, const struct exporter_status *status,
+                                  const char *agent)
+{
+    char url[EXPORTER_DASHBOARD_URL_MAX];
+    if (!dashboard_url(url, sizeof url, status, "agent"))
+        return;
+    fputs(" <a href=\"", out);
+    exporter_html_text(out, url);
+    fputs("?var-target_agent=", out);
+    exporter_html_url_value(out, agent);
+    fputs("\">dashboard</a>", out);
+}
+
+/* A link to the agent's row below. */
+static void write_agent_link(FILE *out, const struct exporter_status *status, const char *agent)
+{
+    for (size_t i = 0; i < status->nagents; i++) {
+        if (strcmp(status->agents[i].name, agent) != 0)
+            continue;
+        fprintf(out, " <a href=\"#agent-%zu\">", i);
+        exporter_html_text(out, agent);
+        fputs("</a>", out);
+    }
+}
+
 /* What a tab shows: with several tabs open, it shows which one to look at. */
 static const char *title_of(const struct exporter_status *status)
 {
@@ -58,12 +98,16 @@ static const char *title_of(const struct exporter_status *status)
 
 static void write_head(FILE *out, const struct exporter_status *status, const char *telemetry_path)
 {
+    char overview[EXPORTER_DASHBOARD_URL_MAX];
+    const bool has_dashboards = dashboard_url(overview, sizeof overview, status, "overview");
     const struct exporter_page_link links[] = {{telemetry_path, "Metrics"},
                                                {"/-/healthy", "Health"},
                                                {"/-/ready", "Readiness"},
                                                {"/runbooks", "Runbooks"},
-                                               {"/?format=json", "This page as JSON"}};
-    exporter_page_begin(out, title_of(status), links, sizeof links / sizeof *links);
+                                               {"/?format=json", "This page as JSON"},
+                                               {overview, "Dashboard"}}; /* the last: if any */
+    exporter_page_begin(out, title_of(status), links,
+                        sizeof links / sizeof *links - (has_dashboards ? 0 : 1));
 }
 
 /* Commands that work as they stand, so an agent is named: the worst that has something parked. */
@@ -81,18 +125,116 @@ static void write_what_to_do_with_parked(FILE *out, const struct exporter_status
     fputs("</code>.</p>\n", out);
 }
 
+/* Its words, and the status that they leave out. */
+static void write_error(FILE *out, const struct exporter_failure *failure)
+{
+    write_foreign(out, failure->words);
+    if (failure->status >= 300)
+        fprintf(out, " (%d)", failure->status);
+}
+
+/* Why the agent failed last, in the words of its attempt. */
+static void write_last_error(FILE *out, const struct exporter_status *status, const char *agent)
+{
+    for (size_t i = 0; i < status->nfailures; i++) {
+        const struct exporter_failure *failure = &status->failures[i];
+        if (strcmp(failure->target, agent) != 0 || failure->words[0] == '\0')
+            continue;
+        fputs(" The last error: ", out);
+        write_error(out, failure);
+        return;
+    }
+}
+
+/* Whether it is the first about its agent, which then says why. */
+static bool is_first_about(const struct exporter_status *status,
+                           const struct exporter_finding *finding)
+{
+    const struct exporter_finding *first = status->findings;
+    while (first < finding && (first->agent == NULL || strcmp(first->agent, finding->agent) != 0))
+        first++;
+    return first == finding;
+}
+
+/* A sentence, and where to read on: what to do, and the agent it is about. */
+static void write_finding(FILE *out, const struct exporter_status *status,
+                          const struct exporter_finding *finding)
+{
+    fputs("<li>", out);
+    exporter_html_text(out, finding->text);
+    if (finding->agent != NULL && is_first_about(status, finding))
+        write_last_error(out, status, finding->agent);
+    if (finding->alert != NULL)
+        fprintf(out, " <a href=\"/runbooks/%s\">%s</a>", finding->alert, finding->alert);
+    if (finding->agent != NULL) {
+        write_agent_link(out, status, finding->agent);
+        write_agent_dashboard(out, status, finding->agent);
+    }
+    fputs("</li>\n", out);
+}
+
+/* Nothing found is worth no more than the time that was looked at. */
+static void write_since(FILE *out, const struct exporter_status *status)
+{
+    fputs("<p>No alert would fire that looks at no more than the last hour. Looking since ", out);
+    write_time_element(out, status->since_ms);
+    fputs(".</p>\n", out);
+}
+
+static bool is_found_on_page(const struct exporter_status *status, const char *alert)
+{
+    for (size_t i = 0; i < status->nfindings; i++) {
+        if (status->findings[i].alert != NULL && strcmp(status->findings[i].alert, alert) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Of two views of the same, the more urgent one stands for both; as in alertmanager.yml. */
+static bool is_seen_otherwise(const struct exporter_status *status, const char *alert)
+{
+    static const struct {
+        const char *lesser, *urgent;
+    } views[] = {
+        {"HandoffFailureRateCritical", "HandoffErrorBudgetBurn"},
+        {"HandoffCompletenessLow", "HandoffCompletenessCritical"},
+        {"HandoffCompletenessLow", "HandoffSpineDown"},
+        {"HandoffCompletenessCritical", "HandoffSpineDown"},
+    };
+    for (size_t i = 0; alert != NULL && i < sizeof views / sizeof *views; i++) {
+        if (strcmp(views[i].lesser, alert) == 0 && is_found_on_page(status, views[i].urgent))
+            return true;
+    }
+    return false;
+}
+
+/* As Alertmanager does: a critical finding about an agent stands for the lesser ones about it. */
+static bool is_muted(const struct exporter_status *status, const struct exporter_finding *finding)
+{
+    if (is_seen_otherwise(status, finding->alert))
+        return true;
+    if (finding->agent == NULL || finding->severity == EXPORTER_SEVERITY_CRITICAL)
+        return false;
+    for (size_t i = 0; i < status->nfindings; i++) {
+        const struct exporter_finding *other = &status->findings[i];
+        if (other->severity == EXPORTER_SEVERITY_CRITICAL && other->agent != NULL &&
+            strcmp(other->agent, finding->agent) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void write_verdict(FILE *out, const struct exporter_status *status)
 {
     fprintf(out, "<section class=\"verdict %s\">\n<h1>%s</h1>\n",
             exporter_standing_name(status->standing), title_of(status));
     if (status->nfindings == 0)
-        fputs("<p>Every circuit is closed, nothing is parked, and the spine answers.</p>\n", out);
+        write_since(out, status);
     else
         fputs("<ul>\n", out);
     for (size_t i = 0; i < status->nfindings; i++) {
-        fputs("<li>", out);
-        exporter_html_text(out, status->findings[i].text);
-        fputs("</li>\n", out);
+        if (!is_muted(status, &status->findings[i]))
+            write_finding(out, status, &status->findings[i]);
     }
     if (status->nfindings > 0)
         fputs("</ul>\n", out);
@@ -112,6 +254,20 @@ static void write_figure(FILE *out, const char *name, uint64_t value, const char
     fputs("</div>\n", out);
 }
 
+static void write_percentage(FILE *out, double part, double whole)
+{
+    fprintf(out, "%.*f %%", part < whole && part > 0.99 * whole ? 1 : 0, 100 * part / whole);
+}
+
+static void write_completeness_figure(FILE *out, const struct exporter_hour *hour)
+{
+    if (hour->requested == 0)
+        return;
+    fputs("<div><dt>Completeness, last hour</dt><dd>", out);
+    write_percentage(out, hour->included, hour->requested);
+    fprintf(out, "</dd><dd>of %.0f memories</dd></div>\n", hour->requested);
+}
+
 static void write_figures(FILE *out, const struct exporter_status *status)
 {
     const struct exporter_lifecycle_state *daemon = &status->daemon;
@@ -119,6 +275,7 @@ static void write_figures(FILE *out, const struct exporter_status *status)
     write_figure(out, "In flight", status->in_flight, "oldest for", status->oldest_in_flight_ns);
     write_figure(out, "Parked", status->parked, "oldest for", status->oldest_parked_ns);
     write_figure(out, "Failed since start", status->failures_total, "", 0);
+    write_completeness_figure(out, &status->hour);
     fputs("<div><dt>Uptime</dt><dd>", out);
     write_age(out, daemon->uptime_ms * 1000000);
     fputs("</dd></div>\n</dl>\n", out);
@@ -156,22 +313,65 @@ static void write_count(FILE *out, const char *label, uint64_t count, int64_t ol
     fputs("</span></td>\n", out);
 }
 
-static void write_agent(FILE *out, const struct handoff_agent_stats *agent)
+/* How the handoffs of the last hour ended: the acknowledged ones, and every other end by name. */
+static void write_ends(FILE *out, const struct exporter_hour *hour)
 {
-    fputs("<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">", out);
+    fprintf(out, "<td role=\"cell\" data-label=\"Last hour\"><span>%.0f",
+            hour->ended[HANDOFF_OUTCOME_ACKNOWLEDGED]);
+    for (int i = HANDOFF_OUTCOME_NONE + 1; i < HANDOFF_OUTCOME_COUNT; i++) {
+        if (i != HANDOFF_OUTCOME_ACKNOWLEDGED && hour->ended[i] > 0)
+            fprintf(out, "<small>%.0f %s</small>", hour->ended[i],
+                    handoff_outcome_name((enum handoff_outcome)i));
+    }
+    fputs("</span></td>\n", out);
+}
+
+static void write_latency(FILE *out, const struct handoff_agent_stats *agent,
+                          const struct exporter_hour *hour)
+{
+    fputs("<td role=\"cell\" data-label=\"Latency\"><span>", out);
+    if (hour->latency_99 > 0) {
+        write_age(out, (int64_t)(hour->latency_50 * 1e9));
+        fputs("<small>p99 ", out);
+        write_age(out, (int64_t)(hour->latency_99 * 1e9));
+        fputs(" of ", out);
+        write_age(out, agent->timeout_ms * 1000000);
+        fputs("</small>", out);
+    }
+    fputs("</span></td>\n", out);
+}
+
+static void write_completeness_cell(FILE *out, const struct exporter_hour *hour)
+{
+    fputs("<td role=\"cell\" data-label=\"Completeness\"><span>", out);
+    if (hour->requested > 0)
+        write_percentage(out, hour->included, hour->requested);
+    fputs("</span></td>\n", out);
+}
+
+static void write_agent(FILE *out, const struct exporter_status *status, size_t place)
+{
+    const struct handoff_agent_stats *agent = &status->agents[place];
+    const struct exporter_hour *hour = &status->hours[place];
+    fprintf(out, "<tr role=\"row\" id=\"agent-%zu\"><th role=\"rowheader\" scope=\"row\">", place);
     exporter_html_text(out, agent->name);
+    write_agent_dashboard(out, status, agent->name);
     fputs("</th>\n", out);
     write_circuit(out, agent);
     write_count(out, "Failures in a row", agent->consecutive_failures, 0);
     write_count(out, "In flight", agent->in_flight, agent->oldest_in_flight_ns);
     write_count(out, "Parked", agent->parked, agent->oldest_parked_ns);
+    write_ends(out, hour);
+    write_latency(out, agent, hour);
+    write_completeness_cell(out, hour);
     fputs("</tr>\n", out);
 }
 
 static void write_agents(FILE *out, const struct exporter_status *status)
 {
-    static const char *const columns[] = {"Agent", "Circuit", "Failures in a row", "In flight",
-                                          "Parked"};
+    static const char *const columns[] = {"Agent",     "Circuit",     "Failures in a row",
+                                          "In flight", "Parked",      "Last hour",
+                                          "Latency",   "Completeness"};
     fputs("<h2 id=\"agents\">Agents</h2>\n", out);
     if (status->nagents == 0) {
         fputs("<p class=\"none\">No agents are configured. Add them under <code>agents</code> "
@@ -186,7 +386,7 @@ static void write_agents(FILE *out, const struct exporter_status *status)
         fprintf(out, "<th role=\"columnheader\" scope=\"col\">%s</th>", columns[i]);
     fputs("</tr></thead>\n<tbody role=\"rowgroup\">\n", out);
     for (size_t i = 0; i < status->nagents; i++)
-        write_agent(out, &status->agents[i]);
+        write_agent(out, status, i);
     fputs("</tbody>\n</table>\n", out);
 }
 
@@ -220,6 +420,14 @@ static void write_parties(FILE *out, const struct exporter_failure *failure)
     }
 }
 
+/* Its task is named by callers and shown to those who may use the API, by `status`. */
+static void write_failure_command(FILE *out, const char *command, const char *id)
+{
+    fprintf(out, ", <code>handoffctl %s ", command);
+    exporter_html_text(out, id);
+    fputs("</code>", out);
+}
+
 static void write_failure(FILE *out, const struct exporter_failure *failure)
 {
     fputs("<li>", out);
@@ -229,7 +437,7 @@ static void write_failure(FILE *out, const struct exporter_failure *failure)
         fprintf(out, " %" PRIu64 " times", failure->times);
     if (failure->words[0] != '\0') {
         fputs("\n<p>", out);
-        write_foreign(out, failure->words);
+        write_error(out, failure);
         fputs("</p>", out);
     }
     fputs("\n<p class=\"soft\">", out);
@@ -237,9 +445,8 @@ static void write_failure(FILE *out, const struct exporter_failure *failure)
     if (failure->attempts > 0)
         fprintf(out, ", %u attempt%s", failure->attempts, failure->attempts > 1 ? "s" : "");
     if (failure->id[0] != '\0') {
-        fputs(", <code>", out);
-        exporter_html_text(out, failure->id);
-        fputs("</code>", out);
+        write_failure_command(out, "attempts", failure->id);
+        write_failure_command(out, "status", failure->id);
     }
     fputs("</p></li>\n", out);
 }
@@ -263,7 +470,7 @@ static void write_foot(FILE *out, const struct exporter_status *status)
 {
     fputs("</main>\n<footer>\n<p>As of ", out);
     write_time_element(out, status->now_ms);
-    fputs("; reload the page to refresh. Started ", out);
+    fputs("<noscript>; reload the page to refresh</noscript>. Started ", out);
     write_time_element(out, status->daemon.started_ms);
     fputs(", configuration of ", out);
     write_time_element(out, status->daemon.config_ms);
@@ -273,8 +480,10 @@ static void write_foot(FILE *out, const struct exporter_status *status)
         fputs("</code>", out);
     }
     fputs(".</p>\n<p>What to do: <code>handoffctl --help</code>, and the "
-          "<a href=\"/runbooks\">runbooks</a>.</p>\n</footer>\n</body>\n</html>\n",
+          "<a href=\"/runbooks\">runbooks</a>.</p>\n</footer>\n",
           out);
+    exporter_page_refresh(out);
+    fputs("</body>\n</html>\n", out);
 }
 
 char *exporter_status_page(const struct exporter_status *status, const char *telemetry_path,

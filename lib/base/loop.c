@@ -178,7 +178,11 @@ static int timeout_of(int64_t wait_ms)
 void base_loop_turn(struct base_loop *loop, int64_t at_most_ms)
 {
     BASE_CHECK_MAGIC(loop, MAGIC);
-    base_poller_run(&loop->poller, timeout_of(sooner(base_loop_wait_ms(loop), at_most_ms)));
+    struct epoll_event ready[BASE_POLLER_BATCH];
+    const int count = base_poller_wait(&loop->poller, ready,
+                                       timeout_of(sooner(base_loop_wait_ms(loop), at_most_ms)));
+    base_turns_begin(&loop->turns, base_monotonic_ns(loop->clock));
+    base_poller_dispatch(&loop->poller, ready, count);
     const int64_t now_ms = base_loop_now_ms(loop);
     base_timers_run(&loop->timers, now_ms);
     struct base_guest *guest;
@@ -189,6 +193,7 @@ void base_loop_turn(struct base_loop *loop, int64_t at_most_ms)
     TAILQ_FOREACH (guest, &loop->guests, entry) {
         guest->finish(guest);
     }
+    base_turns_end(&loop->turns, base_monotonic_ns(loop->clock));
 }
 
 void base_loop_run(struct base_loop *loop)

@@ -15,8 +15,8 @@
  * Nothing here allocates: everything is embedded in its owner, which keeps it alive until it is
  * removed, has fired, or was delivered. So starting a timer, posting and waking cannot fail.
  *
- * Threads: base_loop_post and base_loop_stop from anywhere; all else on the loop's thread, or while
- * no thread runs the loop.
+ * Threads: base_loop_post, base_loop_stop and base_loop_longest_turn_ns from anywhere; all else on
+ * the loop's thread, or while no thread runs the loop.
  */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
@@ -31,6 +31,7 @@
 #include "lib/base/mailbox.h"
 #include "lib/base/poller.h"
 #include "lib/base/timers.h"
+#include "lib/base/turns.h"
 
 /* A library with an epoll instance of its own, as libmicrohttpd is. */
 struct base_source {
@@ -58,6 +59,7 @@ struct base_loop {
     unsigned magic;
     struct base_mailbox mailbox; /* any thread posts, the loop's runs */
     atomic_bool stopping;        /* any thread */
+    struct base_turns turns;     /* the loop's writes, any reads */
     /* the loop's thread: */
     const struct base_clock *clock;
     struct base_poller poller;
@@ -93,6 +95,13 @@ int64_t base_loop_wait_ms(struct base_loop *loop);
 static inline int64_t base_loop_now_ms(const struct base_loop *loop)
 {
     return base_monotonic_ms(loop->clock);
+}
+
+/* How long its longest turn of the last minute or two took, the one in progress included. Any
+ * thread. */
+static inline int64_t base_loop_longest_turn_ns(const struct base_loop *loop)
+{
+    return base_turns_longest(&loop->turns, base_monotonic_ns(loop->clock));
 }
 
 /* The mail will be delivered on the loop's thread, in the order of posting. */

@@ -13,10 +13,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
-enum {
-    MAGIC = 0x706f6c6cu,
-    BATCH = 64, /* what is ready beyond that is received in the next turn */
-};
+enum { MAGIC = 0x706f6c6cu };
 
 enum handoff_code base_poller_init(struct base_poller *poller, struct handoff_error *error)
 {
@@ -62,15 +59,19 @@ void base_poller_forget(struct base_poller *poller, int fd, const struct base_wa
     }
 }
 
-void base_poller_run(struct base_poller *poller, int timeout_ms)
+int base_poller_wait(struct base_poller *poller, struct epoll_event *ready, int timeout_ms)
 {
     BASE_CHECK_MAGIC(poller, MAGIC);
     BASE_CHECK(!poller->received); /* not from within a watch */
-    struct epoll_event events[BATCH];
-    int count = epoll_wait(poller->fd, events, BATCH, timeout_ms);
+    int count = epoll_wait(poller->fd, ready, BASE_POLLER_BATCH, timeout_ms);
     BASE_CHECK(count >= 0 || errno == EINTR);
-    poller->received = events;
-    poller->left = count > 0 ? count : 0;
+    return count > 0 ? count : 0;
+}
+
+void base_poller_dispatch(struct base_poller *poller, struct epoll_event *ready, int count)
+{
+    poller->received = ready;
+    poller->left = count;
     while (poller->left > 0) {
         const struct epoll_event event = *poller->received++;
         poller->left--;
@@ -79,4 +80,10 @@ void base_poller_run(struct base_poller *poller, int timeout_ms)
             watch->ready(watch, event.events);
     }
     poller->received = NULL;
+}
+
+void base_poller_run(struct base_poller *poller, int timeout_ms)
+{
+    struct epoll_event ready[BASE_POLLER_BATCH];
+    base_poller_dispatch(poller, ready, base_poller_wait(poller, ready, timeout_ms));
 }

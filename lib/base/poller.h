@@ -19,6 +19,8 @@ struct base_watch {
 
 struct epoll_event;
 
+enum { BASE_POLLER_BATCH = 64 }; /* what is ready beyond that is received the next time */
+
 struct base_poller {
     unsigned magic;
     int fd;
@@ -42,5 +44,10 @@ void base_poller_forget(struct base_poller *poller, int fd, const struct base_wa
 
 /* Waits at most timeout_ms (-1: for ever) and calls every watch whose descriptor is ready. */
 void base_poller_run(struct base_poller *poller, int timeout_ms);
+
+/* Its two steps: waits, and returns how many are ready, of BASE_POLLER_BATCH; then calls their
+   watches. */
+int base_poller_wait(struct base_poller *poller, struct epoll_event *ready, int timeout_ms);
+void base_poller_dispatch(struct base_poller *poller, struct epoll_event *ready, int count);
 
 #endif

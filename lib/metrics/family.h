@@ -33,8 +33,10 @@
 #define METRIC_SCRAPE_MAGIC       0x6d736301u
 
 /* A cell row of a histogram: the sum, then the cells of the grid, then the cell of NaN. A counter's
- * is one cell. A gauge has none. */
+ * is one cell, and one more for the sum of its fractions if it has any (METRIC_FRACTIONS). A gauge
+ * has none. */
 enum { METRIC_ROW_SUM = 0, METRIC_ROW_CELLS = 1 };
+enum { METRIC_ROW_WHOLE = 0, METRIC_ROW_FRACTIONS = 1 };
 
 struct metric_series {
     /* one cache line that observations read and, but for gauges, never write */
@@ -78,10 +80,12 @@ struct metric_texts {
     struct metric_buffer bytes;
     struct metric_piece text_head;                             /* # HELP, # TYPE of 0.0.4 */
     struct metric_piece openmetrics_head;                      /* # TYPE, # UNIT, # HELP */
+    struct metric_piece openmetrics_2_head;                    /* the same, of 2.0 */
     struct metric_piece name;                                  /* also that of a counter's sample */
     struct metric_piece bucket, sum, count, created;           /* the samples' names */
     struct metric_piece text_le[METRIC_BOUNDS_MAX + 1];        /* `,le="1"} `, or `{le="1"} ` */
     struct metric_piece openmetrics_le[METRIC_BOUNDS_MAX + 1]; /* the same, canonical */
+    bool unknown; /* a counter that OpenMetrics 1.0 cannot show as one: its name lacks _total */
 };
 
 struct metric_family {

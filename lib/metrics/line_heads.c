@@ -68,13 +68,14 @@ static struct metric_piece text_head(struct metric_buffer *bytes,
     return piece;
 }
 
+/* `length`: of the family's name, which 1.0 cuts at _total and 2.0 does not. */
 static struct metric_piece openmetrics_head(struct metric_buffer *bytes,
-                                            const struct metric_family *family)
+                                            const struct metric_family *family, size_t length,
+                                            const char *type)
 {
     struct metric_piece piece = piece_begin(bytes);
-    size_t length = metric_base_length(family->name, family->type);
     append_meta(bytes, "# TYPE ", family->name, length);
-    metric_buffer_append_text(bytes, type_name(family->type));
+    metric_buffer_append_text(bytes, type);
     if (*family->unit != '\0') {
         append_meta(bytes, "\n# UNIT ", family->name, length);
         metric_buffer_append_text(bytes, family->unit);
@@ -117,7 +118,10 @@ bool metric_texts_build(struct metric_texts *texts, const struct metric_family *
     size_t length = strlen(family->name);
     size_t base = metric_base_length(family->name, family->type);
     texts->text_head = text_head(bytes, family);
-    texts->openmetrics_head = openmetrics_head(bytes, family);
+    texts->unknown = family->type == METRIC_COUNTER && base == length;
+    texts->openmetrics_head =
+        openmetrics_head(bytes, family, base, texts->unknown ? "unknown" : type_name(family->type));
+    texts->openmetrics_2_head = openmetrics_head(bytes, family, length, type_name(family->type));
     texts->name = sample_name(bytes, family->name, length, "");
     texts->created = sample_name(bytes, family->name, base, "_created");
     if (family->type == METRIC_HISTOGRAM) {

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "lib/metrics/escape.h"
 #include "lib/metrics/number.h"
 #include "lib/metrics/scrape.h"
 
@@ -15,6 +16,11 @@ static inline char *metric_line_copy(char *out, const char *data, size_t length)
 {
     memcpy(out, data, length);
     return out + length;
+}
+
+static inline char *metric_line_text(char *out, const char *text)
+{
+    return metric_line_copy(out, text, strlen(text));
 }
 
 static inline char *metric_line_piece(char *out, const struct metric_family *family,
@@ -47,6 +53,15 @@ static inline char *metric_line_counter_value(char *out, const struct metric_ser
     return value.whole ? metric_number_u64(out, value.count)
                        : metric_number_value(out, value.value);
 }
+
+enum {
+    /* ` # {`, text escaped and quoted, value, timestamp */
+    METRIC_LINE_EXEMPLAR =
+        METRIC_EXEMPLAR_BYTES * METRIC_ESCAPE_GROWTH + 2 * METRIC_NUMBER_MAX + 16,
+};
+
+/* ` # {a="b"} 1 1700000000.123`, at most METRIC_LINE_EXEMPLAR bytes; nothing if there is none. */
+char *metric_line_exemplar(char *out, const struct metric_exemplar_slot *slot);
 
 /* The longest line of the series without exemplar: any of the sample names, labels, bound and
  * value. */

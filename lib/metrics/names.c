@@ -36,15 +36,21 @@ static bool is_name_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static bool is_identifier(const char *name)
+/* `also`: one more character that counts as a letter, or '_' for none. */
+static bool is_identifier_with(char also, const char *name)
 {
-    if (!name || !is_name_letter(*name))
+    if (!name || !(is_name_letter(*name) || *name == also))
         return false;
     for (name++; *name != '\0'; name++) {
-        if (!is_name_letter(*name) && !(*name >= '0' && *name <= '9'))
+        if (!is_name_letter(*name) && *name != also && !(*name >= '0' && *name <= '9'))
             return false;
     }
     return true;
+}
+
+static bool is_identifier(const char *name)
+{
+    return is_identifier_with('_', name);
 }
 
 bool metric_label_name_valid(const char *name)
@@ -58,19 +64,37 @@ static bool ends_with(const char *text, size_t length, const char *suffix)
     return length > n && memcmp(text + length - n, suffix, n) == 0;
 }
 
-static enum metric_code check_metric_name(const struct metric_desc *desc,
-                                          struct metric_error *error)
+static bool any_name(const struct metric_desc *desc)
 {
-    static const char *const reserved[] = {"_total", "_bucket", "_count", "_sum", "_created"};
-    if (!is_identifier(desc->name))
+    return (desc->flags & METRIC_ANY_NAME) != 0;
+}
+
+static enum metric_code check_characters(const struct metric_desc *desc, struct metric_error *error)
+{
+    if (any_name(desc) && !is_identifier_with(':', desc->name))
+        return metric_fail(
+            error, METRIC_ERR_NAME,
+            "a metric name may contain letters, digits, _ and :, and must not begin with a digit",
+            desc->name);
+    if (!any_name(desc) && !is_identifier(desc->name))
         return metric_fail(
             error, METRIC_ERR_NAME,
             "a metric name may contain letters, digits and _, and must not begin with a digit",
             desc->name);
-    size_t length = strlen(desc->name);
-    if (length > NAME_MAX_LENGTH)
+    if (strlen(desc->name) > NAME_MAX_LENGTH)
         return metric_fail(error, METRIC_ERR_NAME, "a metric name may have at most 255 characters",
                            desc->name);
+    return METRIC_OK;
+}
+
+static enum metric_code check_metric_name(const struct metric_desc *desc,
+                                          struct metric_error *error)
+{
+    static const char *const reserved[] = {"_total", "_bucket", "_count", "_sum", "_created"};
+    enum metric_code code = check_characters(desc, error);
+    if (code != METRIC_OK || any_name(desc))
+        return code;
+    size_t length = strlen(desc->name);
     if (desc->type == METRIC_COUNTER) {
         if (!ends_with(desc->name, length, "_total"))
             return metric_fail(error, METRIC_ERR_NAME, "a counter's name must end in _total",
@@ -115,7 +139,7 @@ static enum metric_code check_labels(const struct metric_desc *desc, struct metr
 {
     for (size_t i = 0; desc->labels[i]; i++) {
         if (i == METRIC_LABELS_MAX)
-            return metric_fail(error, METRIC_ERR_LABELS, "a family may have at most 8 labels",
+            return metric_fail(error, METRIC_ERR_LABELS, "a family may have at most 16 labels",
                                desc->name);
         enum metric_code code = check_label(desc, i, error);
         if (code != METRIC_OK)
@@ -144,7 +168,7 @@ static enum metric_code check_bounds(const struct metric_desc *desc, struct metr
         return metric_fail(error, METRIC_ERR_BOUNDS, "only a histogram may have bounds",
                            desc->name);
     if (desc->nbounds > METRIC_BOUNDS_MAX)
-        return metric_fail(error, METRIC_ERR_BOUNDS, "a histogram may have at most 64 bounds",
+        return metric_fail(error, METRIC_ERR_BOUNDS, "a histogram may have at most 128 bounds",
                            desc->name);
     for (size_t i = 0; i < desc->nbounds; i++) {
         if (!isfinite(desc->bounds[i]))
@@ -194,6 +218,9 @@ static enum metric_code check_flags(const struct metric_desc *desc, struct metri
 {
     if (desc->type == METRIC_GAUGE && (desc->flags & METRIC_EXEMPLARS) != 0)
         return metric_fail(error, METRIC_ERR_FLAGS, "a gauge cannot have exemplars", desc->name);
+    if (desc->type != METRIC_COUNTER && (desc->flags & METRIC_FRACTIONS) != 0)
+        return metric_fail(error, METRIC_ERR_FLAGS, "only a counter may count fractions",
+                           desc->name);
     return METRIC_OK;
 }
 
@@ -206,14 +233,16 @@ enum metric_code metric_desc_check(const struct metric_desc *desc, struct metric
         if (code != METRIC_OK)
             return code;
     }
-    if (!desc->help || *desc->help == '\0')
+    if (!desc->help || (*desc->help == '\0' && !any_name(desc)))
         return metric_fail(error, METRIC_ERR_HELP, "a metric must have a help text", desc->name);
     return METRIC_OK;
 }
 
 size_t metric_base_length(const char *name, enum metric_type type)
 {
-    return strlen(name) - (type == METRIC_COUNTER ? strlen("_total") : 0);
+    const size_t length = strlen(name);
+    const bool suffixed = type == METRIC_COUNTER && ends_with(name, length, "_total");
+    return length - (suffixed ? strlen("_total") : 0);
 }
 
 /* Whether the family or one of its samples is called `wanted`. */
@@ -225,6 +254,8 @@ static bool shows_sample(const char *name, enum metric_type type, const char *wa
         [METRIC_HISTOGRAM] = {"", "_bucket", "_count", "_sum", "_created"},
     };
     size_t base = metric_base_length(name, type);
+    if (type == METRIC_COUNTER && name[base] == '\0') /* without _total it is its only sample */
+        type = METRIC_GAUGE;
     if (length < base || memcmp(name, wanted, base) != 0)
         return false;
     for (size_t i = 0; suffixes[type][i]; i++) {

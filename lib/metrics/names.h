@@ -17,7 +17,8 @@ enum metric_code metric_desc_check(const struct metric_desc *desc, struct metric
 bool metric_names_clash(const char *name, enum metric_type type, const char *other_name,
                         enum metric_type other_type);
 
-/* The length of the family's name in OpenMetrics: a counter's excludes _total. */
+/* The length of the family's name in OpenMetrics 1.0: a counter's excludes _total, if it ends so.
+ */
 size_t metric_base_length(const char *name, enum metric_type type);
 
 enum metric_code metric_fail(struct metric_error *error, enum metric_code code, const char *message,

@@ -2,13 +2,7 @@
 /* OpenMetrics 1.0: as the text format, with family names that differ from sample names, canonical
  * bounds, exemplars on _total and _bucket lines, _created on request, and # EOF at the end. The
  * thread that scrapes. */
-#include "lib/metrics/escape.h"
 #include "lib/metrics/lines.h"
-
-enum {
-    /* ` # {`, text escaped and quoted, value, timestamp */
-    EXEMPLAR_LONGEST = METRIC_EXEMPLAR_BYTES * METRIC_ESCAPE_GROWTH + 2 * METRIC_NUMBER_MAX + 16,
-};
 
 static void openmetrics_begin_family(struct metric_scrape *scrape, struct metric_buffer *out)
 {
@@ -27,43 +21,10 @@ static void openmetrics_end(struct metric_buffer *out)
     metric_buffer_append_text(out, "# EOF\n");
 }
 
-/* `a="b",c="d"` */
-static char *write_pairs(char *out, const struct metric_exemplar_copy *copy)
-{
-    const char *text = copy->text;
-    for (size_t pair = 0; pair < copy->pairs; pair++) {
-        size_t length = strlen(text);
-        if (pair > 0)
-            *out++ = ',';
-        out = metric_line_copy(out, text, length);
-        text += length + 1;
-        *out++ = '=';
-        *out++ = '"';
-        length = strlen(text);
-        out = metric_escape(out, text, length, METRIC_QUOTED);
-        text += length + 1;
-        *out++ = '"';
-    }
-    return out;
-}
-
-static char *write_exemplar(char *out, const struct metric_exemplar_slot *slot)
-{
-    struct metric_exemplar_copy copy;
-    if (!metric_exemplar_load(slot, &copy))
-        return out;
-    out = metric_line_copy(out, " # {", 4);
-    out = write_pairs(out, &copy);
-    out = metric_line_copy(out, "} ", 2);
-    out = metric_number_value(out, copy.value);
-    *out++ = ' ';
-    return metric_number_seconds(out, copy.at_ms);
-}
-
 static char *write_created(char *out, const struct metric_scrape *scrape,
                            const struct metric_series *series)
 {
-    if (!scrape->options->created)
+    if (!scrape->options->created || series->family->texts.unknown)
         return out;
     out = metric_line_head(out, series, series->family->texts.created);
     out = metric_number_seconds(out, series->created_ms);
@@ -74,14 +35,14 @@ static char *write_created(char *out, const struct metric_scrape *scrape,
 static void openmetrics_single(const struct metric_scrape *scrape,
                                const struct metric_series *series, struct metric_buffer *out)
 {
-    char *at = metric_buffer_room(out, 2 * metric_line_longest(series) + EXEMPLAR_LONGEST);
+    char *at = metric_buffer_room(out, 2 * metric_line_longest(series) + METRIC_LINE_EXEMPLAR);
     if (!at)
         return;
     at = metric_line_head(at, series, series->family->texts.name);
     if (series->family->type == METRIC_COUNTER) {
         at = metric_line_counter_value(at, series);
-        if (series->exemplars)
-            at = write_exemplar(at, series->exemplars);
+        if (series->exemplars && !series->family->texts.unknown)
+            at = metric_line_exemplar(at, series->exemplars);
         *at++ = '\n';
         at = write_created(at, scrape, series);
     } else {
@@ -97,7 +58,7 @@ static char *write_bucket(char *out, const struct metric_series *series, size_t 
     out = metric_line_bucket_head(out, series, series->family->texts.openmetrics_le[bucket]);
     out = metric_number_u64(out, cumulative);
     if (series->exemplars)
-        out = write_exemplar(out, &series->exemplars[bucket]);
+        out = metric_line_exemplar(out, &series->exemplars[bucket]);
     *out++ = '\n';
     return out;
 }
@@ -127,7 +88,7 @@ static char *write_histogram(char *out, const struct metric_scrape *scrape,
 static void openmetrics_histogram(struct metric_scrape *scrape, const struct metric_series *series,
                                   struct metric_buffer *out)
 {
-    size_t line = metric_line_longest(series) + (series->exemplars ? EXEMPLAR_LONGEST : 0);
+    size_t line = metric_line_longest(series) + (series->exemplars ? METRIC_LINE_EXEMPLAR : 0);
     char *at = metric_buffer_room(out, metric_line_count(series) * line);
     if (!at)
         return;

@@ -289,22 +289,19 @@ static void put_histogram(struct metric_scrape *scrape, const struct metric_seri
         put_classic(scrape, series, out);
     if (series->grid->native)
         put_native(scrape, series, out);
-    if (scrape->options->created)
-        put_timestamp(out, HISTOGRAM_START, series->created_ms);
+    put_timestamp(out, HISTOGRAM_START, series->created_ms);
     close_message(out, at);
 }
 
 /* ---- the encoder ---------------------------------------------------------------------------- */
 
-static void put_counter(struct metric_scrape *scrape, const struct metric_series *series,
-                        struct metric_buffer *out)
+static void put_counter(const struct metric_series *series, struct metric_buffer *out)
 {
     size_t at = open_message(out, METRIC_COUNTER_FIELD);
     put_double(out, COUNTER_VALUE, metric_snapshot_counter(series).value);
     if (series->exemplars)
         put_exemplar(out, COUNTER_EXEMPLAR, series->exemplars);
-    if (scrape->options->created)
-        put_timestamp(out, COUNTER_START, series->created_ms);
+    put_timestamp(out, COUNTER_START, series->created_ms);
     close_message(out, at);
 }
 
@@ -326,7 +323,7 @@ static void protobuf_series(struct metric_scrape *scrape, const struct metric_se
     }
     switch (series->family->type) {
     case METRIC_COUNTER:
-        put_counter(scrape, series, out);
+        put_counter(series, out);
         break;
     case METRIC_GAUGE:
         put_gauge(series, out);

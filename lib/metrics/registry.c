@@ -95,7 +95,8 @@ static size_t row_width(const struct metric_family *family)
 {
     switch (family->type) {
     case METRIC_COUNTER:
-        return 1;
+        return (family->flags & METRIC_FRACTIONS) != 0 ? METRIC_ROW_FRACTIONS + 1
+                                                       : METRIC_ROW_WHOLE + 1;
     case METRIC_GAUGE:
         return 0;
     case METRIC_HISTOGRAM:

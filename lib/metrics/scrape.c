@@ -17,6 +17,8 @@ static const struct metric_encoder *encoder_of(enum metric_format format)
         return &metric_encoder_text;
     case METRIC_OPENMETRICS:
         return &metric_encoder_openmetrics;
+    case METRIC_OPENMETRICS_2:
+        return &metric_encoder_openmetrics_2;
     case METRIC_PROTOBUF:
         return &metric_encoder_protobuf;
     }
@@ -33,39 +35,104 @@ static void run_hooks(struct metric_registry *registry)
     pthread_mutex_unlock(&registry->hook_lock);
 }
 
-/* Sets the range to walk; returns the largest number of cells of any family in it. */
-static size_t plan_walk(struct metric_scrape *scrape, struct metric_registry *registry)
+static bool family_is_wanted(const struct metric_scrape_options *options,
+                             const struct metric_family *family)
 {
-    size_t cells = 1;
-    struct metric_family *family = atomic_load_explicit(&registry->first, memory_order_acquire);
-    scrape->family = family;
-    for (; family; family = atomic_load_explicit(&family->next, memory_order_acquire)) {
-        scrape->last = family;
-        if (family->grid && family->grid->ncells + 1 > cells)
-            cells = family->grid->ncells + 1;
+    if (!options->names)
+        return true;
+    for (size_t i = 0; i < options->nnames; i++) {
+        if (strcmp(options->names[i], family->name) == 0)
+            return true;
     }
-    if (scrape->family)
-        scrape->series = atomic_load_explicit(&scrape->family->first, memory_order_acquire);
-    return cells;
+    return false;
 }
 
-struct metric_scrape *metric_scrape_begin(struct metric_registry *registry,
-                                          const struct metric_scrape_options *options)
+static struct metric_family *first_family(const struct metric_registry *registry)
 {
-    BASE_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
-    run_hooks(registry);
+    return atomic_load_explicit(&registry->first, memory_order_acquire);
+}
+
+static struct metric_family *next_family(const struct metric_family *family)
+{
+    return atomic_load_explicit(&family->next, memory_order_acquire);
+}
+
+static size_t count_families(struct metric_registry *const *registries, size_t count)
+{
+    size_t families = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct metric_family *family = first_family(registries[i]);
+        for (; family; family = next_family(family))
+            families++;
+    }
+    return families;
+}
+
+/* Makes the list to walk; families that were registered since they were counted are not shown.
+ * false: no memory. */
+static bool plan_walk(struct metric_scrape *scrape, struct metric_registry *const *registries,
+                      size_t count)
+{
+    const size_t most = count_families(registries, count);
+    scrape->families = calloc(most > 0 ? most : 1, sizeof(struct metric_family *));
+    if (!scrape->families)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        struct metric_family *family = first_family(registries[i]);
+        for (; family && scrape->nfamilies < most; family = next_family(family)) {
+            if (family_is_wanted(scrape->options, family))
+                scrape->families[scrape->nfamilies++] = family;
+        }
+    }
+    return true;
+}
+
+/* Room for the snapshot of the histogram with the most cells. false: no memory. */
+static bool make_room(struct metric_scrape *scrape)
+{
+    size_t cells = 1;
+    for (size_t i = 0; i < scrape->nfamilies; i++) {
+        const struct metric_grid *grid = scrape->families[i]->grid;
+        if (grid && grid->ncells + 1 > cells)
+            cells = grid->ncells + 1;
+    }
+    scrape->cells = calloc(cells, sizeof *scrape->cells);
+    scrape->natives = calloc(cells, sizeof *scrape->natives);
+    return scrape->cells && scrape->natives;
+}
+
+static void enter_family(struct metric_scrape *scrape)
+{
+    scrape->family = scrape->at < scrape->nfamilies ? scrape->families[scrape->at] : NULL;
+    scrape->series =
+        scrape->family ? atomic_load_explicit(&scrape->family->first, memory_order_acquire) : NULL;
+}
+
+struct metric_scrape *metric_scrape_begin_all(struct metric_registry *const *registries,
+                                              size_t count,
+                                              const struct metric_scrape_options *options)
+{
+    for (size_t i = 0; i < count; i++) {
+        BASE_CHECK(registries[i]->magic == METRIC_REGISTRY_MAGIC);
+        run_hooks(registries[i]);
+    }
     struct metric_scrape *scrape = calloc(1, sizeof *scrape);
     if (!scrape)
         return NULL;
     scrape->magic = METRIC_SCRAPE_MAGIC;
     scrape->options = options;
     scrape->encoder = encoder_of(options->format);
-    size_t cells = plan_walk(scrape, registry);
-    scrape->cells = calloc(cells, sizeof *scrape->cells);
-    scrape->natives = calloc(cells, sizeof *scrape->natives);
-    if (!scrape->cells || !scrape->natives)
+    if (plan_walk(scrape, registries, count) && make_room(scrape))
+        enter_family(scrape);
+    else
         metric_scrape_end(&scrape);
     return scrape;
+}
+
+struct metric_scrape *metric_scrape_begin(struct metric_registry *registry,
+                                          const struct metric_scrape_options *options)
+{
+    return metric_scrape_begin_all(&registry, 1, options);
 }
 
 void metric_scrape_end(struct metric_scrape **scrape)
@@ -76,19 +143,9 @@ void metric_scrape_end(struct metric_scrape **scrape)
     (*scrape)->magic = 0;
     free((*scrape)->cells);
     free((*scrape)->natives);
+    free((*scrape)->families);
     free(*scrape);
     *scrape = NULL;
-}
-
-static bool family_is_wanted(const struct metric_scrape *scrape, const struct metric_family *family)
-{
-    if (!scrape->options->names)
-        return true;
-    for (size_t i = 0; i < scrape->options->nnames; i++) {
-        if (strcmp(scrape->options->names[i], family->name) == 0)
-            return true;
-    }
-    return false;
 }
 
 /* Moves on to the next live series of the family; NULL at its end. */
@@ -107,11 +164,8 @@ static void leave_family(struct metric_scrape *scrape, struct metric_buffer *out
     if (scrape->family_begun)
         scrape->encoder->family_end(scrape, out);
     scrape->family_begun = false;
-    scrape->family = scrape->family == scrape->last
-                         ? NULL
-                         : atomic_load_explicit(&scrape->family->next, memory_order_acquire);
-    scrape->series =
-        scrape->family ? atomic_load_explicit(&scrape->family->first, memory_order_acquire) : NULL;
+    scrape->at++;
+    enter_family(scrape);
 }
 
 /* Emits one series, the end of a family, or the end of all. A family without live series is not
@@ -123,8 +177,7 @@ static void scrape_next(struct metric_scrape *scrape, struct metric_buffer *out)
         scrape->done = true;
         return;
     }
-    const struct metric_series *series =
-        family_is_wanted(scrape, scrape->family) ? next_series(scrape) : NULL;
+    const struct metric_series *series = next_series(scrape);
     if (!series) {
         leave_family(scrape, out);
         return;

@@ -33,6 +33,7 @@ struct metric_encoder {
 
 extern const struct metric_encoder metric_encoder_text;
 extern const struct metric_encoder metric_encoder_openmetrics;
+extern const struct metric_encoder metric_encoder_openmetrics_2;
 extern const struct metric_encoder metric_encoder_protobuf;
 
 struct metric_scrape {
@@ -40,8 +41,10 @@ struct metric_scrape {
     const struct metric_scrape_options *options;
     const struct metric_encoder *encoder;
 
-    struct metric_family *family; /* NULL: the walk is over */
-    struct metric_family *last;   /* families registered later are not shown */
+    struct metric_family **families; /* those there were at the beginning, and wanted */
+    size_t nfamilies;
+    size_t at;
+    struct metric_family *family; /* families[at]; NULL: the walk is over */
     struct metric_series *series; /* the next series of the family; NULL: its end */
     bool family_begun;
     size_t family_at; /* for the encoder: where the family began in the buffer */

@@ -372,15 +372,22 @@ static bool label_set_valid(const struct label_set *set)
     return true;
 }
 
+/* Makes or finds the series of a set whose values are valid UTF-8. NULL: it could not. */
+typedef struct metric_series *admit_set(struct metric_family *family, const struct label_set *set);
+
+static struct metric_series *admit_exactly(struct metric_family *family,
+                                           const struct label_set *set)
+{
+    return admit(family, set, family->registry->max_series);
+}
+
 /* Only clean values are stored, so two label sets that look the same are one series. */
-static struct metric_series *resolve_cleaned(struct metric_family *family,
-                                             const struct label_set *set)
+static struct metric_series *admit_cleaned(struct metric_family *family,
+                                           const struct label_set *set, admit_set *admit_clean)
 {
     char *clean = malloc(set->total * METRIC_ESCAPE_GROWTH);
-    if (!clean) {
-        atomic_fetch_add_explicit(&family->registry->dropped, 1, memory_order_relaxed);
-        return use_fallback(family);
-    }
+    if (!clean)
+        return NULL;
     const char *values[METRIC_LABELS_MAX] = {0};
     char *end = clean;
     for (size_t i = 0; i < set->count; i++) {
@@ -390,17 +397,16 @@ static struct metric_series *resolve_cleaned(struct metric_family *family,
     }
     struct label_set cleaned;
     label_set_init(&cleaned, family, values, set->count);
-    struct metric_series *series = admit_or_fold_into_other(family, &cleaned);
+    struct metric_series *series = admit_clean(family, &cleaned);
     free(clean);
     return series;
 }
 
-__attribute__((noinline)) static struct metric_series *resolve_slow(struct metric_family *family,
-                                                                    const struct label_set *set)
+__attribute__((noinline)) static struct metric_series *
+resolve_slow(struct metric_family *family, const struct label_set *set, admit_set *admit_clean)
 {
-    if (label_set_valid(set))
-        return admit_or_fold_into_other(family, set);
-    return resolve_cleaned(family, set);
+    return label_set_valid(set) ? admit_clean(family, set)
+                                : admit_cleaned(family, set, admit_clean);
 }
 
 struct metric_series *metric_resolve(struct metric_family *family, const char *const *values)
@@ -413,7 +419,25 @@ struct metric_series *metric_resolve(struct metric_family *family, const char *c
     struct metric_series *series = find_series(family, &set);
     if (series && metric_series_live(series))
         return series;
-    return resolve_slow(family, &set);
+    series = resolve_slow(family, &set, admit_or_fold_into_other);
+    if (!series) { /* no memory to clean the values */
+        atomic_fetch_add_explicit(&family->registry->dropped, 1, memory_order_relaxed);
+        series = use_fallback(family);
+    }
+    return series;
+}
+
+struct metric_series *metric_resolve_exact(struct metric_family *family, const char *const *values)
+{
+    BASE_CHECK(family->magic == METRIC_FAMILY_MAGIC);
+    if (family->nlabels == 0)
+        return family->fallback;
+    struct label_set set;
+    label_set_init(&set, family, values, family->nlabels);
+    struct metric_series *series = find_series(family, &set);
+    if (series && metric_series_live(series))
+        return series;
+    return resolve_slow(family, &set, admit_exactly);
 }
 
 /* ---- retiring ------------------------------------------------------------------------------- */
@@ -426,27 +450,39 @@ static const char *value_at(const struct metric_series *series, size_t label)
     return value;
 }
 
-static void retire_in(struct metric_family *family, size_t label, const char *value)
+static int compare_values(const void *key, const void *entry)
+{
+    return strcmp(key, *(const char *const *)entry);
+}
+
+static void retire_in(struct metric_family *family, size_t label, const char *const *values,
+                      size_t count)
 {
     pthread_mutex_lock(&family->lock);
     struct metric_series *series = atomic_load_explicit(&family->first, memory_order_relaxed);
     for (; series; series = atomic_load_explicit(&series->next, memory_order_relaxed)) {
-        if (strcmp(value_at(series, label), value) == 0)
+        if (bsearch(value_at(series, label), values, count, sizeof *values, compare_values))
             set_live(series, false);
     }
     pthread_mutex_unlock(&family->lock);
 }
 
-void metric_retire(struct metric_registry *registry, const char *label, const char *value)
+void metric_retire_all(struct metric_registry *registry, const char *label,
+                       const char *const *values, size_t count)
 {
     BASE_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
     struct metric_family *family = atomic_load_explicit(&registry->first, memory_order_acquire);
     for (; family; family = atomic_load_explicit(&family->next, memory_order_acquire)) {
         for (size_t i = 0; i < family->nlabels; i++) {
             if (strcmp(family->labels[i], label) == 0)
-                retire_in(family, i, value);
+                retire_in(family, i, values, count);
         }
     }
+}
+
+void metric_retire(struct metric_registry *registry, const char *label, const char *value)
+{
+    metric_retire_all(registry, label, &value, 1);
 }
 
 /* ---- opening and closing a family ----------------------------------------------------------- */

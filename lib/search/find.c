@@ -14,6 +14,7 @@
  * On the caller's thread, on whose stack all of it is.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -66,15 +67,31 @@ static int64_t count_in_ranges(const struct search_segment *segment,
     return count;
 }
 
+static void find_terms(const struct search_segment *segment, const struct search_query *query,
+                       int64_t terms[SEARCH_TERMS_MAX])
+{
+    uint64_t hashes[SEARCH_TERMS_MAX];
+    for (size_t i = 0; i < query->term_count; i++)
+        hashes[i] = query->terms[i].hash;
+    search_segment_terms(segment, hashes, query->term_count, terms);
+}
+
 static void count_segment(const struct search_segment *segment, struct search_query *query,
                           uint64_t *lengths)
 {
+    int64_t terms[SEARCH_TERMS_MAX];
     count_documents(segment, query, lengths);
-    for (size_t i = 0; i < query->term_count; i++) {
-        const int64_t term = search_segment_term(segment, query->terms[i].hash);
-        if (term >= 0)
-            query->terms[i].documents += count_in_ranges(segment, query, (size_t)term);
-    }
+    find_terms(segment, query, terms);
+    for (size_t i = 0; i < query->term_count; i++)
+        if (terms[i] >= 0)
+            query->terms[i].documents += count_in_ranges(segment, query, (size_t)terms[i]);
+}
+
+/* Before it was looked at, or while it was. */
+static void note_damage(const struct search_segment *segment, struct search_query *query)
+{
+    if (search_segment_is_damaged(segment))
+        query->cut = query->damaged = true;
 }
 
 void search_view_count(struct search_view *view, struct search_query *query)
@@ -83,14 +100,16 @@ void search_view_count(struct search_view *view, struct search_query *query)
     BASE_CHECK_MAGIC(view, SEARCH_VIEW_MAGIC);
     BASE_CHECK(query->term_count <= SEARCH_TERMS_MAX);
     query->documents = 0;
-    query->cut = false;
+    query->cut = query->damaged = false;
     for (size_t i = 0; i < query->term_count; i++)
         query->terms[i].documents = 0;
     for (size_t i = view->count; i > 0; i--) {
-        if (search_segment_is_usable(view->segments[i - 1], query->deadline_ns))
-            count_segment(view->segments[i - 1], query, &lengths);
+        struct search_segment *segment = view->segments[i - 1];
+        if (search_segment_is_usable(segment, query->deadline_ns))
+            count_segment(segment, query, &lengths);
         else
             query->cut = true;
+        note_damage(segment, query);
     }
     query->average_length = query->documents > 0 ? (double)lengths / (double)query->documents : 0;
 }
@@ -112,13 +131,14 @@ struct finding {
     const struct search_view *view;
     bool behind;                /* one that might have been among the best was removed since */
     struct search_result *heap; /* the worst first */
+    uint32_t segment;           /* of the view, the one at hand */
     size_t count, most;
-    double share; /* of a relevance of 1 */
-    float boost_most;
-    bool late;                   /* the deadline came; no other window is begun */
-    uint32_t window;             /* documents of the next one */
-    uint32_t needed;             /* shares below which no document is among the best */
-    float usual[LENGTHS];        /* k1 * (1 - b + b * length / average) */
+    double share;         /* of a relevance of 1 */
+    float boost_most;     /* in this window */
+    bool late;            /* the deadline came; no other window is begun */
+    uint32_t window;      /* documents of the next one */
+    uint32_t needed;      /* shares below which no document of this window is among the best */
+    float usual[LENGTHS]; /* k1 * (1 - b + b * length / average) */
     float small[SMALL][LENGTHS]; /* worth of such a count in a document of such a length */
     struct listed terms[SEARCH_TERMS_MAX];
     size_t term_count;
@@ -147,15 +167,6 @@ static uint32_t worth_at_most(const struct finding *on, float weight,
     return worth(on, weight, block->max_count ? block->max_count : 1, block->min_length) + 1;
 }
 
-static float greatest_boost(const struct search_query *query)
-{
-    float level = 0;
-    for (int i = 0; i < SEARCH_LEVELS; i++)
-        level = query->level[i] > level ? query->level[i] : level;
-    return 1 + level + query->recency + (query->task ? query->same_task : 0) +
-           (query->agent_count > 0 ? query->agent : 0);
-}
-
 static bool is_of_agents(const struct search_query *query, uint32_t agent)
 {
     for (size_t i = 0; agent != 0 && i < query->agent_count; i++)
@@ -164,17 +175,91 @@ static bool is_of_agents(const struct search_query *query, uint32_t agent)
     return false;
 }
 
+static float boost_of_age(const struct search_query *query, uint32_t seconds)
+{
+    const double age = (double)(query->now_ms - (int64_t)seconds * 1000);
+    if (query->recency <= 0 || query->half_life_ms <= 0)
+        return 0;
+    return query->recency * (float)exp2(age > 0 ? -age / (double)query->half_life_ms : 0);
+}
+
 static float boost_of(const struct search_query *query, const struct search_segment *segment,
                       uint32_t document)
 {
     float boost = 1 + query->level[segment->levels[document] % SEARCH_LEVELS];
-    if (query->recency > 0 && query->half_life_ms > 0) {
-        const double age = (double)(query->now_ms - (int64_t)segment->seconds[document] * 1000);
-        boost += query->recency * (float)exp2(age > 0 ? -age / (double)query->half_life_ms : 0);
-    }
+    boost += boost_of_age(query, segment->seconds[document]);
     if (query->task != 0 && segment->tasks[document] == query->task)
         boost += query->same_task;
     if (is_of_agents(query, segment->agents[document]))
+        boost += query->agent;
+    return boost;
+}
+
+/* What documents [from, to) have at most. Few windows have a document of the task that asks; where
+   none has, half as much again is needed to be among the best. Numbers are looked at in steps that
+   the compiler makes of many at once. */
+enum { STEP = 64 };
+
+/* The newest documents are the last ones, so this mostly ends at once. */
+static float greatest_boost_of_age(const struct search_query *query, const uint32_t *seconds,
+                                   uint32_t from, uint32_t to)
+{
+    const int64_t as_good_as_now = (query->now_ms - query->half_life_ms / 8) / 1000;
+    uint32_t newest = 0;
+    while (from < to) {
+        const uint32_t begin = to - from < STEP ? from : to - STEP;
+        for (uint32_t i = begin; i < to; i++)
+            newest = seconds[i] > newest ? seconds[i] : newest;
+        if (newest >= as_good_as_now)
+            return query->recency;
+        to = begin;
+    }
+    return boost_of_age(query, newest);
+}
+
+static float greatest_level(const struct search_query *query, const uint8_t *levels, uint32_t from,
+                            uint32_t to)
+{
+    uint8_t highest = 0;
+    float most = 0;
+    for (uint32_t i = from; i < to; i++)
+        highest = levels[i] % SEARCH_LEVELS > highest ? levels[i] % SEARCH_LEVELS : highest;
+    for (int i = 0; i <= highest; i++)
+        most = query->level[i] > most ? query->level[i] : most;
+    return most;
+}
+
+static bool has_number(const uint32_t *numbers, uint32_t from, uint32_t to, uint32_t wanted)
+{
+    while (from < to) {
+        const uint32_t end = to - from < STEP ? to : from + STEP;
+        uint32_t equal = 0;
+        for (; from < end; from++)
+            equal |= numbers[from] == wanted;
+        if (equal)
+            return true;
+    }
+    return false;
+}
+
+static bool has_agent(const struct search_query *query, const uint32_t *agents, uint32_t from,
+                      uint32_t to)
+{
+    for (size_t i = 0; i < query->agent_count; i++)
+        if (query->agents[i] != 0 && has_number(agents, from, to, query->agents[i]))
+            return true;
+    return false;
+}
+
+static float greatest_boost(const struct search_query *query, const struct search_segment *segment,
+                            uint32_t from, uint32_t to)
+{
+    float boost = 1 + greatest_level(query, segment->levels, from, to);
+    if (query->recency > 0)
+        boost += greatest_boost_of_age(query, segment->seconds, from, to);
+    if (query->task != 0 && has_number(segment->tasks, from, to, query->task))
+        boost += query->same_task;
+    if (query->agent > 0 && has_agent(query, segment->agents, from, to))
         boost += query->agent;
     return boost;
 }
@@ -189,20 +274,18 @@ static bool is_worse(const struct search_result *a, const struct search_result *
     return search_time_of(a->key) < search_time_of(b->key);
 }
 
-static void sink(struct search_result *heap, size_t count, size_t at)
+/* Puts a result into a heap whose worst has left. */
+static void sink(struct search_result *heap, size_t count, struct search_result result)
 {
-    for (;;) {
-        size_t worst = at;
-        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < count; child++)
-            if (is_worse(&heap[child], &heap[worst]))
-                worst = child;
-        if (worst == at)
-            return;
-        const struct search_result moved = heap[at];
-        heap[at] = heap[worst];
-        heap[worst] = moved;
-        at = worst;
+    size_t at = 0, child;
+    while ((child = 2 * at + 1) < count) {
+        child += child + 1 < count && is_worse(&heap[child + 1], &heap[child]);
+        if (!is_worse(&heap[child], &result))
+            break;
+        heap[at] = heap[child];
+        at = child;
     }
+    heap[at] = result;
 }
 
 static void rise(struct search_result *heap, size_t at)
@@ -218,30 +301,43 @@ static void rise(struct search_result *heap, size_t at)
 /* Two less: what the product of floats may have lost. */
 static void set_needed(struct finding *on)
 {
+    if (on->count < on->most)
+        return;
     const double needed = (double)on->heap[0].score / (double)on->boost_most * on->share;
     on->needed = needed > 2 ? (uint32_t)(needed * (1 - 1e-6)) - 1 : 0;
 }
 
+static struct search_result result_of_document(const struct finding *on,
+                                               const struct search_segment *segment,
+                                               uint32_t document, uint32_t sum)
+{
+    const float relevance = (float)((double)sum / on->share);
+    return (struct search_result){.relevance = relevance,
+                                  .score = relevance * boost_of(on->query, segment, document),
+                                  .segment = on->segment,
+                                  .document = document,
+                                  .sum = sum};
+}
+
+/* What is elsewhere in memory is only read of one that is taken. */
 static void take_document(struct finding *on, const struct search_segment *segment,
                           uint32_t document, uint32_t sum)
 {
+    struct search_result result = result_of_document(on, segment, document, sum);
+    if (on->count == on->most && result.score < on->heap[0].score)
+        return;
+    result.key = segment->keys[document];
     if (search_segment_is_removed(segment, document)) {
-        on->behind = on->behind || search_view_is_behind(on->view, segment->keys[document]);
+        on->behind = on->behind || search_view_is_behind(on->view, result.key);
         return;
     }
-    struct search_result result = {.key = segment->keys[document],
-                                   .sketch = search_segment_sketch(segment, document)};
-    result.relevance = (float)((double)sum / on->share);
-    result.score = result.relevance * boost_of(on->query, segment, document);
     if (on->count < on->most) {
         on->heap[on->count] = result;
         rise(on->heap, on->count++);
     } else if (is_worse(&on->heap[0], &result)) {
-        on->heap[0] = result;
-        sink(on->heap, on->count, 0);
+        sink(on->heap, on->count, result);
     }
-    if (on->count == on->most)
-        set_needed(on);
+    set_needed(on);
 }
 
 /* ---- a window
@@ -381,6 +477,8 @@ static bool find_between(struct finding *on, const struct search_segment *segmen
             return false;
         end = to - base < on->window ? to : base + on->window;
         on->window = 2 * on->window < WINDOW ? 2 * on->window : WINDOW;
+        on->boost_most = greatest_boost(on->query, segment, base, end);
+        set_needed(on);
         const size_t aside = split_terms(on, base, end);
         for (size_t i = aside; i < on->term_count; i++)
             add_up(on, &on->terms[i], base, end);
@@ -395,16 +493,17 @@ static bool find_between(struct finding *on, const struct search_segment *segmen
  * -------------------------------------------------------------------
  */
 
-static void list_terms(struct finding *on, const struct search_segment *segment)
+static void list_terms(struct finding *on, const struct search_segment *segment, bool common)
 {
+    int64_t terms[SEARCH_TERMS_MAX];
     on->term_count = 0;
+    find_terms(segment, on->query, terms);
     for (size_t i = 0; i < on->query->term_count; i++) {
         const struct search_wanted *wanted = &on->query->terms[i];
-        const int64_t term = wanted->weight > 0 ? search_segment_term(segment, wanted->hash) : -1;
-        if (term < 0)
+        if (terms[i] < 0 || wanted->weight <= 0 || wanted->common != common)
             continue;
         struct search_cursor *cursor = &on->cursors[on->term_count];
-        search_cursor_open(cursor, segment, (size_t)term);
+        search_cursor_open(cursor, segment, (size_t)terms[i]);
         on->terms[on->term_count++] =
             (struct listed){.cursor = cursor,
                             .block = UINT32_MAX,
@@ -415,7 +514,7 @@ static void list_terms(struct finding *on, const struct search_segment *segment)
 static bool find_in_segment(struct finding *on, const struct search_segment *segment)
 {
     const struct search_query *query = on->query;
-    list_terms(on, segment);
+    list_terms(on, segment, false);
     for (size_t i = 0; on->term_count > 0 && i < query->range_count; i++) {
         const uint32_t from = search_segment_lower(segment, query->ranges[i].first);
         const uint32_t to = query->ranges[i].last == INT64_MAX
@@ -436,8 +535,7 @@ static bool begin_finding(struct finding *on, const struct search_query *query)
     if (weights <= 0)
         return false;
     on->query = query;
-    on->share = WHOLE / (weights * ((double)query->k1 + 1));
-    on->boost_most = greatest_boost(query);
+    on->share = (double)WHOLE / (weights * ((double)query->k1 + 1));
     const float average = query->average_length > 0 ? (float)query->average_length : 1;
     for (int i = 0; i < LENGTHS; i++) {
         const float length = (float)search_length_of((uint8_t)i);
@@ -448,14 +546,78 @@ static bool begin_finding(struct finding *on, const struct search_query *query)
     return true;
 }
 
+/* What is left is sorted, the best first. */
 static void sort_heap(struct finding *on)
 {
     for (size_t left = on->count; left > 1; left--) {
         const struct search_result worst = on->heap[0];
-        on->heap[0] = on->heap[left - 1];
+        sink(on->heap, left - 1, on->heap[left - 1]);
         on->heap[left - 1] = worst;
-        sink(on->heap, left - 1, 0);
     }
+}
+
+/* ---- common terms
+ * --------------------------------------------------------------------------------- */
+
+static int by_place_in_view(const void *left, const void *right)
+{
+    const struct search_result *l = left, *r = right;
+    if (l->segment != r->segment)
+        return l->segment < r->segment ? -1 : 1;
+    return (l->document > r->document) - (l->document < r->document);
+}
+
+/* Of one segment, in its order. */
+static void add_common_in_segment(struct finding *on, const struct search_segment *segment,
+                                  struct search_result *results, size_t count)
+{
+    list_terms(on, segment, true);
+    for (size_t term = 0; term < on->term_count; term++) {
+        struct search_cursor *cursor = on->terms[term].cursor;
+        for (size_t i = 0; i < count; i++) {
+            const uint32_t document = results[i].document;
+            if (!search_cursor_seek(cursor, document))
+                break;
+            if (search_cursor_at(cursor) == document)
+                results[i].sum +=
+                    worth(on, on->terms[term].weight, search_cursor_count(cursor, cursor->at),
+                          segment->lengths[document]);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        results[i].relevance = (float)((double)results[i].sum / on->share);
+        results[i].score = results[i].relevance * boost_of(on->query, segment, results[i].document);
+    }
+}
+
+static bool has_common(const struct search_query *query)
+{
+    for (size_t i = 0; i < query->term_count; i++)
+        if (query->terms[i].common && query->terms[i].weight > 0)
+            return true;
+    return false;
+}
+
+static int best_score_first(const void *left, const void *right)
+{
+    return is_worse(left, right) - is_worse(right, left);
+}
+
+/* The first ones of those that were found by the others, in whose order they are. */
+static void complete_best(struct finding *on)
+{
+    const size_t completed = on->query->completed;
+    const size_t count = completed > 0 && completed < on->count ? completed : on->count;
+    if (count == 0 || !has_common(on->query))
+        return;
+    qsort(on->heap, count, sizeof *on->heap, by_place_in_view);
+    for (size_t from = 0, to; from < count; from = to) {
+        const uint32_t segment = on->heap[from].segment;
+        for (to = from; to < count && on->heap[to].segment == segment; to++)
+            ;
+        add_common_in_segment(on, on->view->segments[segment], on->heap + from, to - from);
+    }
+    qsort(on->heap, count, sizeof *on->heap, best_score_first);
 }
 
 size_t search_view_find(struct search_view *view, struct search_query *query,
@@ -463,7 +625,7 @@ size_t search_view_find(struct search_view *view, struct search_query *query,
 {
     struct finding on;
     BASE_CHECK_MAGIC(view, SEARCH_VIEW_MAGIC);
-    query->cut = query->behind = false;
+    query->cut = query->damaged = query->behind = false;
     on.view = view;
     on.behind = false;
     on.heap = results;
@@ -478,11 +640,17 @@ size_t search_view_find(struct search_view *view, struct search_query *query,
     memset(on.touched, 0, sizeof on.touched);
     for (size_t i = view->count; i > 0; i--) {
         struct search_segment *segment = view->segments[i - 1];
+        on.segment = (uint32_t)(i - 1);
         if (!search_segment_is_usable(segment, query->deadline_ns) ||
             !find_in_segment(&on, segment))
             query->cut = true;
+        note_damage(segment, query);
     }
-    query->behind = on.behind;
     sort_heap(&on);
+    complete_best(&on);
+    query->behind = on.behind;
+    for (size_t i = 0; i < on.count; i++)
+        results[i].sketch =
+            search_segment_sketch(view->segments[results[i].segment], results[i].document);
     return on.count;
 }

@@ -174,18 +174,18 @@ static void merge_term(struct merging *on, uint64_t hash)
         search_builder_term(&on->builder, hash, on->postings, count);
 }
 
-static bool is_damaged(const struct search_segment *segment)
-{
-    return atomic_load_explicit(&segment->soundness, memory_order_relaxed) == SEARCH_DAMAGED;
-}
-
 /* Found while they were read: what was made of them would look sound. */
 static bool is_any_damaged(const struct search_merge *merge)
 {
     for (size_t i = 0; i < merge->count; i++)
-        if (is_damaged(merge->inputs[i]))
+        if (search_segment_is_damaged(merge->inputs[i]))
             return true;
     return false;
+}
+
+static bool merge_is_stopped(const struct search_merge *merge)
+{
+    return merge->stop && atomic_load_explicit(merge->stop, memory_order_relaxed);
 }
 
 bool search_merge_build(const struct search_merge *merge, struct base_buffer *bytes)
@@ -201,11 +201,11 @@ bool search_merge_build(const struct search_merge *merge, struct base_buffer *by
     on.builder.head.first = merge->first;
     on.builder.head.last = merge->last;
     on.builder.head.words = merge->index->words;
-    while (!on.builder.lengths.failed && find_least_hash(&on, &hash))
+    while (!on.builder.lengths.failed && !merge_is_stopped(merge) && find_least_hash(&on, &hash))
         merge_term(&on, hash);
     bool whole = search_builder_end(&on.builder, bytes);
     free_merging(&on);
-    if (is_any_damaged(merge)) {
+    if (is_any_damaged(merge) || merge_is_stopped(merge)) {
         base_buffer_free(bytes);
         whole = false;
     }
@@ -252,16 +252,25 @@ static void take_inputs(struct search_merge *merge, const struct search_view *vi
     }
 }
 
+/* A merge covers all times from its first to its last: while some may be missing, only what has
+   none in between is merged. */
+static bool may_join(const struct search_view *view, size_t at, bool whole)
+{
+    return whole || view->segments[at]->head.first == view->segments[at - 1]->head.last + 1;
+}
+
 /* The oldest of what is in memory. */
-static bool plan_file(const struct search_view *view, bool all, struct search_merge *merge)
+static bool plan_file(const struct search_view *view, bool whole, bool all,
+                      struct search_merge *merge)
 {
     size_t from = 0;
     uint32_t weight = 0;
     while (from < view->count && view->segments[from]->mapped)
         from++;
     size_t to = from;
-    while (to < view->count && !view->segments[to]->merging && to - from < SEARCH_MERGE_MAX &&
-           weight < LARGEST)
+    while (to < view->count && !view->segments[to]->merging &&
+           !search_segment_is_damaged(view->segments[to]) && to - from < SEARCH_MERGE_MAX &&
+           weight < LARGEST && (to == from || may_join(view, to, whole)))
         weight += weight_of(view->segments[to++]);
     if (to == from || (weight < SEARCH_SEAL_DOCUMENTS && !all))
         return false;
@@ -271,19 +280,21 @@ static bool plan_file(const struct search_view *view, bool all, struct search_me
 
 static bool may_merge(const struct search_segment *segment, uint32_t most)
 {
-    return segment->mapped && !segment->merging && !is_damaged(segment) &&
+    return segment->mapped && !segment->merging && !search_segment_is_damaged(segment) &&
            weight_of(segment) < most;
 }
 
 /* The first TIER_FAN neighbours or more that are smaller than this. */
-static bool plan_tier(const struct search_view *view, uint32_t most, struct search_merge *merge)
+static bool plan_tier(const struct search_view *view, bool whole, uint32_t most,
+                      struct search_merge *merge)
 {
     for (size_t from = 0; from < view->count; from++) {
         uint32_t weight = 0;
         size_t to = from;
         while (to < view->count && to - from < SEARCH_MERGE_MAX &&
                may_merge(view->segments[to], most) &&
-               weight + weight_of(view->segments[to]) <= LARGEST)
+               weight + weight_of(view->segments[to]) <= LARGEST &&
+               (to == from || may_join(view, to, whole)))
             weight += weight_of(view->segments[to++]);
         if (to - from < TIER_FAN)
             continue;
@@ -321,11 +332,10 @@ bool search_merge_plan(struct search_index *index, bool all, struct search_merge
     pthread_mutex_lock(&index->change_lock);
     const struct search_view *view = index->view;
     const bool whole = search_index_is_whole(index);
-    bool found = whole && plan_file(view, all, merge);
-    for (uint32_t most = 2 * SEARCH_SEAL_DOCUMENTS; whole && !found && most < LARGEST;
-         most *= TIER_FAN)
-        found = plan_tier(view, most, merge);
-    found = found || (whole && plan_thinned(view, merge));
+    bool found = plan_file(view, whole, all, merge);
+    for (uint32_t most = 2 * SEARCH_SEAL_DOCUMENTS; !found && most < LARGEST; most *= TIER_FAN)
+        found = plan_tier(view, whole, most, merge);
+    found = found || plan_thinned(view, merge);
     if (found)
         begin_log(index);
     pthread_mutex_unlock(&index->change_lock);

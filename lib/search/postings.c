@@ -12,7 +12,11 @@
 /* What a document's number needs at most, and a count less one. */
 enum { DOCUMENT_BITS_MAX = 24, COUNT_BITS_MAX = 7 };
 
+enum { STRIDE = 8 }; /* documents that a seek passes at once */
+
 _Static_assert(SEARCH_DOCUMENTS_MAX == 1 << DOCUMENT_BITS_MAX, "any gap fits");
+_Static_assert((uint64_t)SEARCH_DOCUMENTS_MAX *(SEARCH_BLOCK + 9) <= UINT32_MAX,
+               "a sum of gaps may be too great, and is then seen to be");
 _Static_assert(SEARCH_COUNT_MAX < 1 << COUNT_BITS_MAX, "any count fits");
 
 /* ---- numbers in few bits --------------------------------------------------------------------- */
@@ -213,21 +217,25 @@ static uint32_t documents_in_block(const struct search_cursor *cursor)
 }
 
 /* Eight numbers of as many bits, known to the compiler, are that many bytes. */
-__attribute__((always_inline)) static inline void unpack_gaps(const uint8_t *from, uint32_t *to,
-                                                              uint32_t count, const int bits)
+__attribute__((always_inline)) static inline void
+unpack_gaps(const uint8_t *from, uint32_t *to, uint32_t count, uint32_t next, const int bits)
 {
     for (uint32_t i = 0; i < count; i += 8, from += bits)
-        for (size_t k = 0; k < 8; k++)
-            to[i + k] = search_unpack(from, k, bits);
+        for (size_t k = 0; k < 8; k++) {
+            to[i + k] = next + search_unpack(from, k, bits);
+            next = to[i + k] + 1;
+        }
 }
 
 #define UNPACK(bits)                                                                               \
     case bits:                                                                                     \
-        unpack_gaps(from, to, count, bits);                                                        \
+        unpack_gaps(from, to, count, next, bits);                                                  \
         break
 
-/* Up to seven more than the count are written, and twice as many bytes read, past the end. */
-static void unpack_all_gaps(const uint8_t *from, uint32_t *to, uint32_t count, int bits)
+/* The documents of a block, from the first one that it can have. Up to seven more than the count
+   are written, and twice as many bytes read, past the end. */
+static void unpack_documents(const uint8_t *from, uint32_t *to, uint32_t count, uint32_t next,
+                             int bits)
 {
     switch (bits) {
         UNPACK(0);
@@ -248,8 +256,10 @@ static void unpack_all_gaps(const uint8_t *from, uint32_t *to, uint32_t count, i
         UNPACK(15);
         UNPACK(16);
     default:
-        for (uint32_t i = 0; i < count; i++)
-            to[i] = search_unpack(from, i, bits);
+        for (uint32_t i = 0; i < count; i++) {
+            to[i] = next + search_unpack(from, i, bits);
+            next = to[i] + 1;
+        }
     }
 }
 
@@ -264,16 +274,6 @@ static bool is_in_postings(const struct search_cursor *cursor, const struct sear
                room - block->at;
 }
 
-/* From gaps to documents; returns the first one that is beyond. */
-static uint64_t add_gaps(uint32_t *documents, uint32_t count, uint64_t next)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        next += documents[i];
-        documents[i] = (uint32_t)next++;
-    }
-    return next;
-}
-
 void search_cursor_fill(struct search_cursor *cursor)
 {
     if (cursor->filled > 0)
@@ -285,12 +285,16 @@ void search_cursor_fill(struct search_cursor *cursor)
         return;
     }
     const uint8_t *gaps = cursor->numbers + block.at;
-    const uint64_t first =
-        cursor->block > 0 ? (uint64_t)cursor->blocks[cursor->block - 1].last + 1 : 0;
-    unpack_all_gaps(gaps, cursor->documents, count, block.document_bits);
-    const uint64_t end = add_gaps(cursor->documents, count, first);
-    if (end > cursor->segment->head.documents ||
-        (cursor->blocks && end != (uint64_t)block.last + 1)) {
+    const uint32_t before = cursor->block > 0 ? cursor->blocks[cursor->block - 1].last : 0;
+    const uint32_t documents = cursor->segment->head.documents;
+    if (before >= documents) {
+        end_broken(cursor);
+        return;
+    }
+    unpack_documents(gaps, cursor->documents, count, before + (cursor->block > 0),
+                     block.document_bits);
+    const uint32_t last = cursor->documents[count - 1];
+    if (last >= documents || (cursor->blocks && last != block.last)) {
         end_broken(cursor);
         return;
     }
@@ -334,6 +338,9 @@ bool search_cursor_seek(struct search_cursor *cursor, uint32_t document)
     if (!search_cursor_reach(cursor, document))
         return false;
     search_cursor_fill(cursor);
+    while (cursor->at + STRIDE < cursor->filled &&
+           cursor->documents[cursor->at + STRIDE - 1] < document)
+        cursor->at += STRIDE;
     while (cursor->at < cursor->filled && cursor->documents[cursor->at] < document)
         cursor->at++;
     if (cursor->at < cursor->filled)

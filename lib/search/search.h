@@ -4,7 +4,9 @@
  *
  * What a word is, and what it is worth, is the caller's: a document is a list of 64-bit hashes with
  * a count each, and a query is a list of hashes with a weight each. The index finds the `most` best
- * of all documents in the wanted ranges; it prunes what cannot be among them, and nothing else.
+ * of all documents in the wanted ranges; it prunes what cannot be among them, and nothing else. The
+ * caller may say of a term that it is common: then the best are found by the others, and its list,
+ * which may be long, is only looked into for these.
  *
  *     score = boost * sum of weight * count * (k1 + 1) / (count + k1 * (1 - b + b * length /
  * average)) boost = 1 + level[document's] + recency * 2 ^ (-age / half_life) + same_task + agent
@@ -46,6 +48,7 @@
 #ifndef SEARCH_SEARCH_H
 #define SEARCH_SEARCH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -102,8 +105,8 @@ void search_index_remove(struct search_index *index, const int64_t *keys, size_t
 bool search_index_change(struct search_index *index, const struct search_document *documents,
                          size_t count, const int64_t *removed, size_t removed_count);
 
-/* Documents up to this time may be missing, and are to be read anew. Until they were, no merge
-   covers their times: a span that a segment covers is not read again. */
+/* Documents up to this time may be missing, and are to be read anew. Until they were, only what
+   has no time in between is merged: a span that a segment covers is not read again. */
 void search_index_lose(struct search_index *index, int64_t last);
 /* None up to this time is missing any more. */
 void search_index_recover(struct search_index *index, int64_t last);
@@ -119,6 +122,7 @@ struct search_range {
 struct search_wanted {
     uint64_t hash;
     float weight;      /* 0: it does not count */
+    bool common;       /* it brings no document among the best, and counts in those that are */
     int64_t documents; /* result of search_view_count: in the ranges, with this term */
 };
 
@@ -127,6 +131,8 @@ struct search_query {
     size_t range_count;
     struct search_wanted *terms; /* each hash once */
     size_t term_count;           /* up to SEARCH_TERMS_MAX */
+    size_t completed; /* so many of the best count their common terms too; 0: all of them. Whatever
+                         `most` is, a longer list then begins as a shorter one. */
     float k1, b;
     int64_t deadline_ns; /* on the monotonic clock; 0: none */
 
@@ -143,6 +149,7 @@ struct search_query {
     int64_t documents;
     double average_length;
     bool cut; /* the deadline came first, or a segment is damaged: this is what was found so far */
+    bool damaged; /* the latter: search_index_drop takes it out */
 
     /* Result of search_view_find: what was removed since the view was opened might have been among
        the best, and what was added in its place is not in the view. Another view has it. */
@@ -153,6 +160,8 @@ struct search_result {
     int64_t key;
     float score, relevance;  /* with and without the boost */
     struct base_span sketch; /* lent until the view is closed */
+
+    uint32_t segment, document, sum; /* its own: where it is, and its relevance in shares */
 };
 
 struct search_view;
@@ -163,7 +172,7 @@ void search_view_close(struct search_view **view);
 void search_view_count(struct search_view *view, struct search_query *query);
 
 /* The best first; of equal ones the newer. Looks at query->documents, average_length, and weights.
-   Only what has a term of some weight is found. Returns how many. */
+   Only what has a term of some weight that is not common is found. Returns how many. */
 size_t search_view_find(struct search_view *view, struct search_query *query,
                         struct search_result *results, size_t most);
 
@@ -178,13 +187,14 @@ struct search_segment *search_segment_open(const char *path, uint32_t words, int
 /* Before it was given away. Takes NULL and pointers to NULL. */
 void search_segment_close(struct search_segment **segment);
 
-/* Writes and syncs; does not sync its name. 0, or errno. */
-int search_segment_write(const char *path, struct base_span bytes);
+/* Writes and syncs; does not sync its name. 0, or errno; then there is no file. ECANCELED: `stop`
+   became true. NULL: nothing stops it. */
+int search_segment_write(const char *path, struct base_span bytes, const atomic_bool *stop);
 
 struct search_segment_facts {
     int64_t label;
     int64_t first, last; /* times that it covers */
-    uint32_t documents, removed;
+    uint32_t words, documents, removed;
     uint64_t bytes, checksum;
     bool in_file, damaged;
 };
@@ -192,8 +202,9 @@ struct search_segment_facts {
 void search_segment_read_facts(const struct search_segment *segment,
                                struct search_segment_facts *facts);
 
-/* Reads all of it, where nobody did before. False: it is damaged, and no search uses it. */
-bool search_segment_check(struct search_segment *segment);
+/* Reads all of it, where nobody did before, or until `stop` is true. False: it is damaged, and no
+   search uses it. */
+bool search_segment_check(struct search_segment *segment, const atomic_bool *stop);
 bool search_segment_has(const struct search_segment *segment, int64_t key);
 bool search_segment_has_removed(const struct search_segment *segment, int64_t key);
 /* Marks it as removed. False: it is not there. */
@@ -229,6 +240,7 @@ enum {
 
 struct search_merge {
     struct search_index *index;
+    const atomic_bool *stop; /* set after the plan, or NULL: once true, the merge is given up */
     struct search_segment *inputs[SEARCH_MERGE_MAX];
     size_t count;
     int64_t first, last;
@@ -240,8 +252,8 @@ bool search_merge_plan(struct search_index *index, bool all, struct search_merge
 /* Instead: a segment that is read anew with search_segment_build, from documents that are looked
    for after this, and of times that no other segment covers. */
 void search_merge_begin(struct search_index *index, struct search_merge *merge);
-/* Writes the bytes of a segment without what was removed into an empty buffer. False: no memory, or
-   a file turned out to be damaged. */
+/* Writes the bytes of a segment without what was removed into an empty buffer. False: no memory, it
+   was stopped, or a file turned out to be damaged. */
 bool search_merge_build(const struct search_merge *merge, struct base_buffer *bytes);
 /* The segment takes their place, and belongs to the index. What was removed since the plan is
    removed from it. False: no memory, and the segment is still the caller's. */

@@ -61,7 +61,6 @@ static struct search_segment *make_segment(const struct search_head *head)
     }
     segment->magic = SEARCH_SEGMENT_MAGIC;
     segment->head = *head;
-    segment->file = -1;
     atomic_init(&segment->references, 1);
     return segment;
 }
@@ -147,6 +146,7 @@ static struct search_segment *map_segment(int file, uint32_t words)
         return NULL;
     }
     segment->file = file; /* the caller's until here */
+    atomic_init(&segment->file_users, 1);
     return segment;
 }
 
@@ -180,7 +180,7 @@ void search_segment_close(struct search_segment **segment)
     } else {
         base_free((void *)(uintptr_t)closing->bytes);
     }
-    if (closing->file >= 0)
+    if (atomic_load(&closing->file_users) > 0)
         close(closing->file);
     base_free(closing->own_keys);
     base_free(closing->removed);
@@ -190,9 +190,16 @@ void search_segment_close(struct search_segment **segment)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int write_all(int file, struct base_span bytes)
+static bool stop_is_set(const atomic_bool *stop)
+{
+    return stop && atomic_load_explicit(stop, memory_order_relaxed);
+}
+
+static int write_all(int file, struct base_span bytes, const atomic_bool *stop)
 {
     while (bytes.size > 0) {
+        if (stop_is_set(stop))
+            return ECANCELED;
         const size_t most = 1 << 20;
         const ssize_t size = write(file, bytes.data, bytes.size < most ? bytes.size : most);
         if (size < 0 && errno == EINTR)
@@ -204,12 +211,12 @@ static int write_all(int file, struct base_span bytes)
     return fsync(file) == 0 ? 0 : errno;
 }
 
-int search_segment_write(const char *path, struct base_span bytes)
+int search_segment_write(const char *path, struct base_span bytes, const atomic_bool *stop)
 {
     const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0)
         return errno;
-    int failed = write_all(file, bytes);
+    int failed = write_all(file, bytes, stop);
     if (close(file) != 0 && failed == 0)
         failed = errno;
     if (failed != 0)
@@ -228,8 +235,9 @@ static bool is_too_late(int64_t deadline_ns)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec > deadline_ns;
 }
 
-/* UNCHECKED: it is too late. */
-static enum search_soundness read_through(const struct search_segment *segment, int64_t deadline_ns)
+/* UNCHECKED: it is too late, or stopped. */
+static enum search_soundness read_through(const struct search_segment *segment, int64_t deadline_ns,
+                                          const atomic_bool *stop)
 {
     enum { AT_ONCE = 64 * 1024 };
     _Alignas(8) unsigned char some[AT_ONCE];
@@ -243,24 +251,56 @@ static enum search_soundness read_through(const struct search_segment *segment, 
             return SEARCH_DAMAGED;
         search_checksum_add(&sum, some, wanted);
         at += wanted;
-        if (is_too_late(deadline_ns))
+        if (is_too_late(deadline_ns) || stop_is_set(stop))
             return SEARCH_UNCHECKED;
     }
     return search_checksum_end(&sum) == segment->head.checksum ? SEARCH_SOUND : SEARCH_DAMAGED;
 }
 
+/* False: it was checked, and closed. */
+static bool hold_file(struct search_segment *segment)
+{
+    unsigned users = atomic_load(&segment->file_users);
+    while (users > 0)
+        if (atomic_compare_exchange_weak(&segment->file_users, &users, users + 1))
+            return true;
+    return false;
+}
+
+static void release_file(struct search_segment *segment)
+{
+    if (atomic_fetch_sub(&segment->file_users, 1) == 1)
+        close(segment->file);
+}
+
+/* Several may check it at once; the first verdict holds, and then nobody needs the file again. */
+static int check_through(struct search_segment *segment, int64_t deadline_ns,
+                         const atomic_bool *stop)
+{
+    int before = SEARCH_UNCHECKED; /* it may be known as damaged meanwhile */
+    if (!hold_file(segment))
+        return atomic_load(&segment->soundness);
+    int soundness = (int)read_through(segment, deadline_ns, stop);
+    if (soundness != SEARCH_UNCHECKED &&
+        atomic_compare_exchange_strong(&segment->soundness, &before, soundness))
+        release_file(segment);
+    else
+        soundness = before;
+    release_file(segment);
+    return soundness;
+}
+
+static int soundness_of(struct search_segment *segment, int64_t deadline_ns,
+                        const atomic_bool *stop)
+{
+    const int soundness = atomic_load_explicit(&segment->soundness, memory_order_acquire);
+    BASE_CHECK_MAGIC(segment, SEARCH_SEGMENT_MAGIC);
+    return soundness == SEARCH_UNCHECKED ? check_through(segment, deadline_ns, stop) : soundness;
+}
+
 bool search_segment_is_usable(struct search_segment *segment, int64_t deadline_ns)
 {
-    int soundness = atomic_load_explicit(&segment->soundness, memory_order_acquire);
-    BASE_CHECK_MAGIC(segment, SEARCH_SEGMENT_MAGIC);
-    if (soundness == SEARCH_UNCHECKED) {
-        int before = SEARCH_UNCHECKED; /* it may be known as damaged meanwhile */
-        soundness = (int)read_through(segment, deadline_ns);
-        if (soundness != SEARCH_UNCHECKED &&
-            !atomic_compare_exchange_strong(&segment->soundness, &before, soundness))
-            soundness = before;
-    }
-    return soundness == SEARCH_SOUND;
+    return soundness_of(segment, deadline_ns, NULL) == SEARCH_SOUND;
 }
 
 void search_segment_distrust(const struct search_segment *segment)
@@ -269,9 +309,9 @@ void search_segment_distrust(const struct search_segment *segment)
     atomic_store((_Atomic(int) *)(uintptr_t)&segment->soundness, SEARCH_DAMAGED);
 }
 
-bool search_segment_check(struct search_segment *segment)
+bool search_segment_check(struct search_segment *segment, const atomic_bool *stop)
 {
-    return search_segment_is_usable(segment, 0);
+    return soundness_of(segment, 0, stop) != SEARCH_DAMAGED;
 }
 
 /* ---- documents ------------------------------------------------------------------------------- */
@@ -378,15 +418,44 @@ size_t search_segment_keys(const struct search_segment *segment, size_t from, in
 
 /* ---- terms ----------------------------------------------------------------------------------- */
 
-int64_t search_segment_term(const struct search_segment *segment, uint64_t hash)
+static size_t bucket_of_hash(const struct search_segment *segment, uint64_t hash)
+{
+    const uint32_t bits = segment->head.bucket_bits;
+    return bits > 0 ? (size_t)(hash >> (64 - bits)) : 0;
+}
+
+/* Whoever chooses the words may fill a bucket, so it is halved and not walked through. */
+static int64_t find_term(const struct search_segment *segment, uint64_t hash)
 {
     const struct search_head *head = &segment->head;
-    const size_t bucket = head->bucket_bits > 0 ? (size_t)(hash >> (64 - head->bucket_bits)) : 0;
-    const uint32_t end = segment->buckets[bucket + 1];
-    for (uint32_t i = segment->buckets[bucket]; i < end && i < head->terms; i++)
-        if (segment->hashes[i] >= hash)
-            return segment->hashes[i] == hash ? (int64_t)i : -1;
-    return -1;
+    const size_t bucket = bucket_of_hash(segment, hash);
+    uint32_t first = segment->buckets[bucket], end = segment->buckets[bucket + 1];
+    end = end < head->terms ? end : head->terms;
+    while (first < end) {
+        const uint32_t middle = first + (end - first) / 2;
+        if (segment->hashes[middle] < hash)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first < head->terms && segment->hashes[first] == hash ? (int64_t)first : -1;
+}
+
+void search_segment_terms(const struct search_segment *segment, const uint64_t *hashes,
+                          size_t count, int64_t *terms)
+{
+    for (size_t i = 0; i < count; i++)
+        __builtin_prefetch(&segment->buckets[bucket_of_hash(segment, hashes[i])]);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t first = segment->buckets[bucket_of_hash(segment, hashes[i])];
+        __builtin_prefetch(segment->hashes + first);
+        __builtin_prefetch(segment->lists + first);
+    }
+    for (size_t i = 0; i < count; i++) {
+        terms[i] = find_term(segment, hashes[i]);
+        if (terms[i] >= 0 && !(segment->lists[terms[i]] & SEARCH_SINGLE))
+            __builtin_prefetch(segment->postings + segment->lists[terms[i]]);
+    }
 }
 
 /* ---- what others ask ------------------------------------------------------------------------- */
@@ -399,11 +468,11 @@ void search_segment_read_facts(const struct search_segment *segment,
         .label = segment->label,
         .first = segment->head.first,
         .last = segment->head.last,
+        .words = segment->head.words,
         .documents = segment->head.documents,
         .removed = atomic_load_explicit(&segment->removed_count, memory_order_relaxed),
         .bytes = segment->head.size,
         .checksum = segment->head.head_checksum,
         .in_file = segment->mapped,
-        .damaged =
-            atomic_load_explicit(&segment->soundness, memory_order_relaxed) == SEARCH_DAMAGED};
+        .damaged = search_segment_is_damaged(segment)};
 }

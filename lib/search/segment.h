@@ -64,8 +64,9 @@ struct search_segment {
     atomic_uint references;
     _Atomic(int) soundness; /* enum search_soundness */
     bool mapped;
-    bool merging; /* index->change_lock */
-    int file;     /* -1: in memory */
+    bool merging;           /* index->change_lock */
+    int file;               /* to be checked; closed after that, as the mapping needs none */
+    atomic_uint file_users; /* who checks it, and one until somebody has; 0: it is closed */
     int64_t label;
     const unsigned char *bytes;
     struct search_head head;
@@ -104,14 +105,21 @@ uint32_t search_segment_lower(const struct search_segment *segment, int64_t key)
 /* The sum of the lengths of the documents before this one. */
 uint64_t search_segment_lengths(const struct search_segment *segment, uint32_t document);
 struct base_span search_segment_sketch(const struct search_segment *segment, uint32_t document);
-/* The number of a term; -1: no document has it. */
-int64_t search_segment_term(const struct search_segment *segment, uint64_t hash);
+/* The numbers of terms; -1: no document has it. They are waited for together: each is somewhere
+   else in memory, and its list is yet again. */
+void search_segment_terms(const struct search_segment *segment, const uint64_t *hashes,
+                          size_t count, int64_t *terms);
 
 /* It is damaged after all: something in it cannot be. Any thread. */
 void search_segment_distrust(const struct search_segment *segment);
 
 /* Before its first use. `deadline_ns` as in a query; false: it is damaged, or it is too late. */
 bool search_segment_is_usable(struct search_segment *segment, int64_t deadline_ns);
+
+static inline bool search_segment_is_damaged(const struct search_segment *segment)
+{
+    return atomic_load_explicit(&segment->soundness, memory_order_relaxed) == SEARCH_DAMAGED;
+}
 
 static inline bool search_segment_is_removed(const struct search_segment *segment,
                                              uint32_t document)

@@ -147,22 +147,23 @@ backend receiver
         return ["haproxy", "-db", "-q", "-f", str(config)]
 
 
-def configuration(durability, url, **defaults):
+def configuration(durability, url, sections, **defaults):
     """Limits as high as they go, so that none of them is what is measured."""
     agent = {"url": url} if url else {}
     return json.dumps({
         "agents": {"coder": {**agent, "token_budget": 1000000, **defaults}},
         "storage": {"durability": durability},
         "api": {"max_in_flight": 100000, "max_in_flight_per_agent": 100000},
+        **sections,
     })
 
 
 class Ours(Daemon):
     """The daemon, in front of a receiver; the store is under $TMPDIR, which should be a disk."""
 
-    def __init__(self, durability, url, program=None, wrapper=(), **defaults):
+    def __init__(self, durability, url, program=None, wrapper=(), sections=(), **defaults):
         super().__init__("--shutdown.timeout=200ms", start=False,
-                         config=configuration(durability, url, **defaults))
+                         config=configuration(durability, url, dict(sections), **defaults))
         if program:
             self.command[0] = program
         self.command[:0] = wrapper

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter/http/negotiate.h"
 #include "lib/base/check.h"
+#include "lib/exposition/negotiate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -16,14 +16,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(header, data, size);
     header[size] = '\0';
-    const struct exporter_negotiated got = exporter_negotiate(header);
+    const struct exposition_negotiated got = exposition_negotiate(header);
     const char *begins = got.format == METRIC_TEXT ? "text/plain; version=0.0.4;"
-                         : got.format == METRIC_OPENMETRICS
+                         : got.format == METRIC_OPENMETRICS || got.format == METRIC_OPENMETRICS_2
                              ? "application/openmetrics-text; version="
                              : "application/vnd.google.protobuf; ";
     BASE_CHECK(strncmp(got.content_type, begins, strlen(begins)) == 0);
     BASE_CHECK(strstr(got.content_type, "; escaping=") != NULL);
-    exporter_accepts_gzip(header);
+    exposition_accepts_gzip(header);
     free(header);
     return 0;
 }

@@ -295,8 +295,8 @@ def variables_set_by(url):
 
 def commands(dashboard):
     """Every handoffctl command that a text recommends exists."""
-    table = (source_tree.TOP / "ctl/main.c").read_text()
-    exist = set(re.findall(r'^    \{"([a-z-]+)", ', table, re.MULTILINE))
+    table = (source_tree.TOP / "ctl/commands.def").read_text()
+    exist = set(re.findall(r'^(?:COMMAND\(\w+, |        \.alias = )"([a-z-]+)', table, re.MULTILINE))
     for panel in grafana.panels(dashboard):
         for command in re.findall(r"handoffctl ([a-z-]+)", panel.get("description", "")):
             if command not in exist:

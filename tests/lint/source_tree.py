@@ -16,6 +16,8 @@ BUILD = pathlib.Path(os.environ.get("HANDOFF_BINARY_DIR", TOP / "build/release")
 ROOMS = ("lib", "client", "collectors", "exporter", "ctl")
 PUBLIC_HEADERS = ("client/handoff.h", "client/model/handoff_model.h",
                   "lib/base/handoff_error.h", "lib/tokens/handoff_tokens.h")
+PROM_HEADERS = ("lib/metrics/metric.h", "lib/promhttp/promhttp.h",
+                *(f"lib/prom/{path.name}" for path in sorted((TOP / "lib/prom").glob("prom*.h"))))
 NOT_OURS = {".git", "build", "node_modules", "__pycache__"}
 
 # Every version of these finds other things, so each is written for one: Debian 12's.

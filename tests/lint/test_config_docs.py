@@ -18,7 +18,7 @@ import source_tree
 DOCUMENT = source_tree.TOP / "docs/configuration.md"
 PRINTER = source_tree.BUILD / "tests/print_config"
 HANDOFFCTL = source_tree.BUILD / "ctl/handoffctl"
-TABLES = ("root", "agent")
+TABLES = ("root", "agent", "channel")
 TABLES_OF_KEYS = ("exporter/config/config.def", "client/model/handoff_agent_keys.def")
 
 

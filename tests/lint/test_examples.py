@@ -32,7 +32,8 @@ def faults(path, text):
     if path.suffix == ".c":
         found += [f"{path}: includes {name}"
                   for name in re.findall(r"^#include [<\"](.*?)[>\"]", text, re.MULTILINE)
-                  if name not in ("handoff.h", "stdio.h", "stdlib.h", "string.h", "stdbool.h")]
+                  if name not in ("handoff.h", "prom.h", "promhttp.h", "stdio.h", "stdlib.h", "string.h", "stdbool.h",
+                                  "threads.h")]
     return found
 
 
@@ -57,7 +58,7 @@ class Examples(unittest.TestCase):
             command = {".py": [sys.executable, "-m", "py_compile"], ".mjs": ["node", "--check"],
                        ".c": ["cc", "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
                               *(f"-I{(source_tree.TOP / name).parent}"
-                                for name in source_tree.PUBLIC_HEADERS)]}[path.suffix]
+                                for name in source_tree.PUBLIC_HEADERS + source_tree.PROM_HEADERS)]}[path.suffix]
             with self.subTest(example=str(path)), tempfile.TemporaryDirectory() as folder:
                 status, output = source_tree.run([*command, source_tree.TOP / path],
                                                  env={"PATH": "/usr/bin:/bin:/usr/local/bin",

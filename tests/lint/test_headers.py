@@ -7,7 +7,7 @@ import unittest
 
 import source_tree
 
-PUBLIC = (*source_tree.PUBLIC_HEADERS, "lib/metrics/metric.h")
+PUBLIC = (*source_tree.PUBLIC_HEADERS, *source_tree.PROM_HEADERS)
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
 
 
@@ -23,7 +23,8 @@ def compiles(command, header):
 
 class Headers(unittest.TestCase):
     def check(self, command, headers):
-        command = [*command, f"-I{source_tree.TOP}", *source_tree.include_flags()]
+        command = [*command, f"-I{source_tree.TOP}", *source_tree.include_flags(),
+                   f"-I{source_tree.TOP}/lib/prom", f"-I{source_tree.TOP}/lib/promhttp"]
         for header in headers:
             with self.subTest(header=str(header)):
                 complaint = compiles(command, source_tree.TOP / header)

@@ -12,7 +12,8 @@ import unittest
 import source_tree
 
 # Rooms for which both rules hold. The other rooms follow; then this becomes source_tree.ROOMS.
-FINISHED = ("lib/base/", "lib/search/", "lib/tokens/", "lib/words/", "lib/metrics/", "client/", "collectors/",
+FINISHED = ("lib/base/", "lib/search/", "lib/tokens/", "lib/words/", "lib/metrics/", "lib/prom/", "lib/exposition/",
+            "lib/promhttp/", "client/", "collectors/",
             "exporter/", "ctl/", "tools/vocabulary/")
 # Files in these rooms that are not finished yet.
 UNFINISHED = ()

@@ -19,13 +19,17 @@ MAY_KNOW = {
     "lib/search": ("lib/base/",),
     "lib/words": ("lib/base/",),
     "lib/metrics": ("lib/base/check.h",),
+    "lib/prom": ("lib/base/check.h", "lib/metrics/"),
+    "lib/exposition": ("lib/base/check.h", "lib/base/header_list.h", "lib/metrics/metric.h"),
+    "lib/promhttp": ("lib/base/check.h", "lib/exposition/", "lib/metrics/metric.h", "lib/prom/prom"),
     "client": ("lib/base/", "lib/search/", "lib/tokens/", "lib/words/"),
-    "collectors": ("lib/base/check.h", "client/handoff.h", "lib/metrics/"),
+    "collectors": ("lib/base/check.h", "client/handoff.h", "lib/metrics/", "lib/prom/prom", "lib/prom/process_reading.h"),
     "exporter": ("lib/base/", "client/handoff.h", "client/host_loop.h", "client/calls/call.h", "client/calls/calls.def",
                  "client/calls/schema.h", "client/model/field.h", "client/model/lenient.h", "client/model/handoff_agent_keys.def",
-                 "lib/metrics/metric.h", "collectors/collectors.h"),
+                 "lib/metrics/metric.h", "lib/exposition/", "collectors/collectors.h"),
     # handoffctl checks configuration files with the daemon's own reader
-    "ctl": ("lib/base/", "client/handoff.h", "exporter/config/", "exporter/version.h"),
+    "ctl": ("lib/base/", "client/handoff.h", "client/model/handoff_model.def", "exporter/config/", "exporter/options.def",
+            "exporter/version.h"),
 }
 
 # folder of client/: what it may include of client/ besides itself and handoff.h, as prefixes; "X/*" is every folder
@@ -48,12 +52,13 @@ CLIENT_MAY_KNOW = {
                           "client/secrets/redact.h", "client/transport/transport.h", "client/agents/agents.h"),
     "client/deliver": ("client/protocol/protocol.h", "client/agents/", "client/envelope/", "client/model/",
                        "client/secrets/redact.h", "client/store/"),
+    "client/channels": (),
     "client/agents": ("client/protocol/protocol.h", "client/protocol/pull/inbox.h", "client/assemble/request.h",
                       "client/deliver/", "client/model/"),
     "client/ledger": ("client/envelope/", "client/model/", "client/store/"),
     "client/assemble": ("client/envelope/", "client/ledger/", "client/model/", "client/secrets/redact.h",
                         "client/spine/spine.h", "client/store/"),
-    "client/calls": ("client/client.h", "client/agents/", "client/assemble/", "client/deliver/", "client/envelope/",
+    "client/calls": ("client/client.h", "client/agents/", "client/assemble/", "client/channels/", "client/deliver/", "client/envelope/",
                      "client/ledger/", "client/model/", "client/secrets/redact.h", "client/spine/spine.h",
                      "client/store/"),
     "client": ("client/",),
@@ -61,7 +66,7 @@ CLIENT_MAY_KNOW = {
 
 # header of a library: the only places that may include it, so that each is behind one module
 LIBRARIES = {
-    "microhttpd.h": ("exporter/",),
+    "microhttpd.h": ("exporter/", "lib/promhttp/"),
     "sqlite3.h": ("client/store/sqlite/", "client/spine/embedded/"),
     "curl/": ("client/transport/", "ctl/"),
     "yaml.h": ("exporter/",),
@@ -72,8 +77,10 @@ LIBRARIES = {
     "uninorm.h": ("lib/words/",),
     "unistring/": ("lib/words/",),
     "uniwbrk.h": ("lib/words/",),
-    "zlib.h": ("exporter/",),
+    "uniwidth.h": ("ctl/",),
+    "zlib.h": ("lib/exposition/",),
     "prometheus": (),
+    "prom.h": (),
     "cmocka.h": (),
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints config.def as the Markdown tables of docs/configuration.md: print_config root | agent. */
+/* Prints config.def as the Markdown tables of docs/configuration.md: print_config root | agent |
+ * channel. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@ enum kind {
     SENDERS,
     AGENT_MAP,
     PIPELINE_MAP,
+    CHANNEL_MAP,
     SECTION,
 };
 
@@ -103,6 +105,7 @@ static void print_allowed(const struct row *row)
         printf("list of %" PRIu64 " to %" PRIu64 " names of agents", row->least, row->most);
         break;
     case AGENT_MAP:
+    case CHANNEL_MAP:
         printf("up to %" PRIu64 " names, each with keys", row->most);
         break;
     case PIPELINE_MAP:
@@ -167,19 +170,28 @@ static void print_row(const struct row *row)
     printf(" | %s |\n", row->help);
 }
 
+/* Which of the tables a row is in. */
+static const char *table_of(const struct row *row)
+{
+    return strcmp(row->scope, "ROOT") == 0      ? "root"
+           : strcmp(row->scope, "CHANNEL") == 0 ? "channel"
+                                                : "agent";
+}
+
 int main(int argc, char *argv[])
 {
-    bool root = argc == 2 && strcmp(argv[1], "root") == 0;
+    unsigned printed = 0;
 
-    if (!root && !(argc == 2 && strcmp(argv[1], "agent") == 0)) {
-        fprintf(stderr, "usage: print_config root | agent\n");
+    if (argc != 2) {
+        fprintf(stderr, "usage: print_config root | agent | channel\n");
         return 2;
     }
     printf("| key | allowed | default | |\n|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (root == (strcmp(rows[i].scope, "ROOT") == 0)) {
+        if (strcmp(table_of(&rows[i]), argv[1]) == 0) {
             print_row(&rows[i]);
+            printed++;
         }
     }
-    return 0;
+    return printed > 0 ? 0 : 2;
 }

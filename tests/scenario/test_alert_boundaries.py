@@ -152,13 +152,17 @@ def delivery():
 
 
 def latencies(in_an_hour, share_below_10, timeout=15, job="handoff"):
-    """What an hour of handoffs left; what is not below 10 s is below 15 s."""
+    """What an hour of handoffs left, as it is recorded; what is not below 10 s is below 15 s, evenly."""
     def heard(name, value, **labels):
         return {recorded(name, job=job, target_agent="analyst", **labels): value}
-    buckets = {"10.0": in_an_hour * share_below_10, "15.0": in_an_hour, "+Inf": in_an_hour}
+
+    def percentile(share):
+        if share <= share_below_10:
+            return 10 * share / share_below_10
+        return 10 + 5 * (share - share_below_10) / (1 - share_below_10)
     series = {target("handoff_agent_timeout_seconds", job=job): timeout}
-    for le, value in buckets.items():
-        series |= heard("job_le_target_agent:handoff_duration_seconds_bucket:increase1h", value, le=le)
+    for percent in 50, 90, 99:
+        series |= heard(f"job_target_agent:handoff_duration_seconds:p{percent}_1h", percentile(percent / 100))
     return series | heard("job_target_agent:handoff_handoffs_acknowledged:increase1h", in_an_hour)
 
 
@@ -388,6 +392,8 @@ def sidecar():
         case("two do not", {short: "0 2x30"}, False, 9),
         case("two of one kind and two of another do not",
              {short: "0 2x30", of("handoff_exporter_resource_shortages_total", resource="ports"): "0 2x30"}, False, 9),
+        case("a disk without room has an alert of its own",
+             {of("handoff_exporter_resource_shortages_total", resource="disk"): "0+9x40"}, False, 9),
         case("those of another job do not",
              {of("handoff_exporter_resource_shortages_total", job="other", resource="ports"): "0+9x40"}, False, 9)]
     exact = of("handoff_tokenizer_exact")

@@ -17,6 +17,7 @@ import jsonschema
 from harness import Http, declared
 from harness.agents import Caller, daemon_with
 from harness.receiver import Receiver, ack, later, status
+from harness.wait import eventually
 
 TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
 DOCUMENT = json.loads((TOP / "docs/openapi.json").read_text(encoding="utf-8"))
@@ -25,6 +26,7 @@ OPERATIONS = {operation["operationId"]: (method.upper(), path, operation)
               for method, operation in methods.items()}
 JSON = "application/json"
 PROBLEM = "application/problem+json"
+CHANNEL = "oauth-migration"  # as in the examples
 GONE = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
@@ -67,7 +69,8 @@ class Case(unittest.TestCase):
         self.broken = stack.enter_context(Receiver(status(400)))
         self.daemon = stack.enter_context(daemon_with({
             "coder": {"url": self.coder.url}, "spare": {"url": self.coder.url},
-            "slow": {"url": self.slow.url}, "broken": {"url": self.broken.url}, "puller": {}}))
+            "slow": {"url": self.slow.url}, "broken": {"url": self.broken.url}, "puller": {}},
+            channels={CHANNEL: {"receivers": ["coder", "spare"]}}))
         self.caller = Caller(self.daemon)
         self.seen = {}
 
@@ -89,6 +92,7 @@ class Case(unittest.TestCase):
     def call(self, name, path=None, body=None, query=None, **headers):
         """The call with a path segment and a query; `body` is JSON, or bytes as they are."""
         method, pattern, _ = OPERATIONS[name]
+        pattern = pattern.replace("{channel}", CHANNEL)
         target = re.sub(r"\{\w+\}", urllib.parse.quote(path or "", safe=""), pattern)
         if query:
             target += "?" + urllib.parse.urlencode(query)
@@ -192,9 +196,15 @@ class Examples(Case):
         self.example("park_request")
         for name in ("get_handoff", "get_envelope", "get_ledger", "list_attempts"):
             self.example(name, new)
+        self.example("publish")
+        published = self.example("publish", prefer="wait=20").json()["id"]
+        for name in ("list_channels", "get_channel", "list_publications"):
+            self.example(name)
+        self.call("get_publication", published)
         self.call("get_envelope", new, accept="application/vnd.handoff.envelope+json; version=1")
         for name in ("list_handoffs", "get_task", "complete_task", "observe", "list_agents", "list_parked",
-                     "list_replays", "list_memories", "get_openapi"):
+                     "group_parked", "list_replays", "list_jobs", "list_decisions", "list_memories",
+                     "get_openapi"):
             self.example(name)
         for name in ("ack_handoff", "nack_handoff", "extend_handoff", "cancel_handoff",
                      "park_handoff"):
@@ -208,8 +218,16 @@ class Examples(Case):
         for _ in range(2):
             self.parked()
         self.call("list_parked", query={"target": "broken", "reason": "refused", "limit": 1})
+        self.example("check_parked", self.parked())
         self.example("discard_handoff", self.parked())
         self.example("replay_handoff", self.parked())
+        job = self.example("begin_job").json()["id"]  # its example has a canary, and nothing is parked for its agent
+        with_canary = self.call("begin_job", body={"action": "discard", "reason": "no", "canary": True}).json()["id"]
+        eventually(lambda: self.call("get_job", with_canary).json()["state"] == "waiting", "its canary is decided")
+        self.call("continue_job", with_canary)
+        self.call("begin_job", body={"action": "replay", "dry_run": True})
+        for name in ("get_job", "list_job_items", "stop_job"):
+            self.example(name, job)
         run = self.example("replay_parked").json()["id"]
         for name in ("get_replay", "stop_replay", "list_replays"):
             self.example(name, run)
@@ -253,8 +271,12 @@ class Judged(Case):
         "extend_handoff": [{"progress": 7}, {"progress": ""}, {"progres": "x"}],
         "park_request": [{"reason": 7}, {"reason": ""}, {"request": 7}, {"requset": {}},
                          {"request": {"target_agent": 7}}, {"envelope_id": 7}],
+        "publish": [{"request": 7}, {"requset": {}}, {"envelope_id": 7}, {"receivers": "coder"},
+                    {"receivers": [7]}, {"receivers": ["a b"]}],
         "replay_handoff": [{"target_agent": 7}, {"edit": []}, {"edit": {"task_sumary": "x"}},
                            {"edit": {"intent": "x"}}, {"target": "spare"}],
+        "begin_job": [{"action": 7}, {"action": "replay", "rate": 0}, {"action": "replay", "filter": []},
+                      {"action": "replay", "filter": {"target": 7}}, {"action": "replay", "canary": "yes"}],
         "replay_parked": [{"rate": 0}, {"rate": 1001}, {"limit": 0}, {"to": 5}, {"agent": "x"}],
     }
     MISSING = {"send_handoff": ["target_agent", "task_summary"], "put_memory": ["content"],

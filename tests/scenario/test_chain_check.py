@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 from harness.agents import daemon_with
-from harness.chain import AGENTS, Chain, pullers
+from harness.chain import AGENTS, Chain, actions, pullers
 
 HANDOFFCTL = os.environ["HANDOFFCTL"]
 
@@ -32,6 +32,30 @@ class Outage(unittest.TestCase):
         daemon.wait()
         code, said = check(daemon)
         self.assertEqual(code, 0, said)
+
+
+class Elsewhere(unittest.TestCase):
+    """An envelope says who had the handoffs before it when it was made; a replay gives one to another agent."""
+
+    def test_a_replay_to_another_agent_leaves_later_envelopes_sound(self):
+        daemon = self.enterContext(daemon_with(pullers(*AGENTS)))
+        chain = Chain(daemon, "elsewhere")
+        first = chain.hand("researcher", "analyst", summary="read: the logs")
+        second = chain.hand("analyst", "coder", summary="mend it")
+        self.assertEqual(chain.call("POST", f"/v1/handoffs/{first['id']}/park", {"reason": "later"}).status, 200)
+        reply = chain.call("POST", f"/v1/parked/{first['id']}/replay", {"target_agent": "tester"})
+        self.assertEqual(reply.status, 200, reply)
+        later = chain.hand("coder", "writer", summary="write it down")
+        self.assertEqual([actions(envelope)[0] for envelope in (second, later)],
+                         ["handed to analyst: read: the logs", "handed to tester: read: the logs"])
+        daemon.terminate()
+        daemon.wait()
+        code, said = check(daemon)
+        self.assertEqual(code, 0, said)
+        with contextlib.closing(sqlite3.connect(daemon.folder / "data/handoff.db")) as store:
+            store.execute("UPDATE contributions SET text = replace(text, 'the logs', 'the mail') WHERE hop = 1")
+            store.commit()
+        self.assertNotEqual(check(daemon)[0], 0, "another summary is seen")
 
 
 class Check(unittest.TestCase):

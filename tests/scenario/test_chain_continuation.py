@@ -239,6 +239,38 @@ class ByTask(Chained):
         self.assert_continues(second, first, hop=2)
         self.assertEqual(told(second), ["drafted", "two"])
 
+    def test_an_assembled_envelope_leaves_its_parents_open(self):
+        """A preview would otherwise take the older of the two out of what the agent hands on."""
+        older = self.say("researcher", "coder", "older")
+        newer = self.say("researcher", "coder", "newer")
+        preview = self.chain.assemble("coder", "tester")
+        self.assert_continues(preview, newer, older, hop=2)
+        sent = self.say("coder", "tester", "sent")
+        self.assert_continues(sent, newer, older, hop=2)
+        self.assertEqual(told(sent), ["older", "newer", "sent"])
+        self.assert_continues(self.say("coder", "writer", "again"), newer, hop=2)
+
+    def test_an_assembled_envelope_that_is_delivered_closes_its_parents(self):
+        older = self.say("researcher", "coder", "older")
+        newer = self.say("researcher", "coder", "newer")
+        preview = self.chain.assemble("coder", "tester")
+        reply = self.chain.call("POST", f"/v1/envelopes/{preview['id']}/deliver", prefer="respond-async")
+        self.assertEqual(reply.status, 202, reply)
+        self.assert_continues(preview, newer, older, hop=2)
+        self.assert_continues(self.say("coder", "writer", "again"), newer, hop=2)
+        self.assert_continues(self.say("tester", "reviewer", "on"), preview, hop=3)
+
+    def test_agents_that_deliver_by_themselves_lose_nothing(self):
+        """The sidecar cannot know: each envelope stays open for its target until a handoff continues it."""
+        sent = [self.chain.assemble("researcher", "analyst", state={"decisions": ["hop 1"]})]
+        for hop, pair in enumerate((("analyst", "coder"), ("coder", "analyst"), ("analyst", "coder")), 2):
+            sent.append(self.chain.assemble(*pair, state={"decisions": [f"hop {hop}"]}))
+            self.assertEqual(sent[-1]["hop"]["count"], hop)
+            self.assertEqual(told(sent[-1]), [f"hop {number}" for number in range(1, hop + 1)])
+        self.assert_continues(sent[3], sent[2], sent[0], hop=4)
+        self.assert_continues(self.say("coder", "analyst", "handed over"), sent[3], sent[1], hop=5)
+        self.assert_continues(self.say("coder", "writer", "again"), sent[3], hop=5)
+
     def test_a_request_without_a_task_begins_one(self):
         first = self.say("researcher", "analyst", "one", task_id=None)
         self.assert_begins(first)

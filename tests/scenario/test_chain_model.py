@@ -67,10 +67,10 @@ class Model(unittest.TestCase):
         self.ledger = self.task.ledger(self.joined)
         self.envelope = project(self.ledger)
 
-    def add(self, given, parents=None):
+    def add(self, given, parents=None, was_sent=True):
         parents = self.task.continued(given["source_agent"]) if parents is None else parents
         hop = self.task.add(given, parents)
-        hop.id = f"id-{hop.place}"
+        hop.id, hop.was_sent = f"id-{hop.place}", was_sent
         return hop
 
     def fault(self, change, *said):
@@ -87,6 +87,15 @@ class Model(unittest.TestCase):
         self.assertEqual(self.joined.hop, 3)
         self.assertEqual(self.task.continued("a"), [], "it began the task")
         self.assertIsNone(self.task.continued("z"), "it is a stranger")
+
+    def test_what_was_only_assembled_closes_nothing(self):
+        draft = self.add(request("d", "e", "draft"), was_sent=False)
+        self.assertEqual(self.task.continued("d"), [self.joined])
+        self.assertEqual(self.task.continued("e"), [draft])
+        newer = self.add(request("a", "d", "newer"))
+        self.assertEqual(self.task.continued("d"), [newer, self.joined])
+        draft.was_sent = True
+        self.assertEqual(self.task.continued("d"), [newer])
 
     def test_the_ledger(self):
         self.assertEqual(self.ledger.list("decisions"), ["first decided", "left decided", "right decided"])

@@ -85,7 +85,7 @@ class Keeping(Chained):
 
     def test_where_unresolved_items_take_more_than_half_the_oldest_go_to_omitted(self):
         questions = many("open", 100)
-        self.chain.hand("researcher", "analyst", state={"unresolved": questions[:50]})
+        self.chain.hand("researcher", "analyst", state={"unresolved": questions[:50], "decisions": many("decided", 100)})
         self.chain.hand("analyst", "researcher", state={"unresolved": questions[50:]})
         envelope = self.chain.hand("researcher", "coder", constraints={"max_tokens": 1000})
         kept = state(envelope)["unresolved"]
@@ -93,6 +93,15 @@ class Keeping(Chained):
         self.assertEqual(omitted(envelope)["unresolved"], 100 - len(kept))
         self.assertLessEqual(tokens(kept), 520)
         self.assertGreater(tokens(kept), 400)
+
+    def test_unresolved_items_beyond_half_take_what_is_left(self):
+        questions = many("open", 100)
+        self.chain.hand("researcher", "analyst", state={"unresolved": questions})
+        envelope = self.chain.hand("analyst", "coder", constraints={"max_tokens": 1000})
+        kept = state(envelope)["unresolved"]
+        self.assertEqual(kept, questions[-len(kept):])
+        self.assertEqual(omitted(envelope)["unresolved"], 100 - len(kept))
+        self.assertGreater(envelope["tokens"]["count"], 970)
 
     def test_where_ids_take_more_than_half_the_oldest_go_to_omitted(self):
         names = self.remember(100, "a fact")

@@ -4,11 +4,11 @@
 """Random chains against a model written independently: nothing that a hop supplied is silently gone.
 
 Tasks of 2 to 12 hops branch, join, go back and forth and continue by previous_id or by task, at budgets from 800 to
-16,000 tokens. Operators replace requests by edits, also those that were continued, and edits by edits. Each envelope
-is checked when it is assembled (harness/chain_model.py): every item of every ancestor is present, or counted in
-`omitted` and listed under the path that the envelope names; nothing of siblings is present; constraints only tighten;
-completeness and `omitted` are recounted, and so are the tokens, by the reference encoder. At the end `handoffctl store
-check` folds all ledgers again.
+16,000 tokens. Some envelopes are only assembled, or delivered later. Operators replace requests by edits, also those
+that were continued, and edits by edits. Each envelope is checked when it is assembled (harness/chain_model.py): every
+item of every ancestor is present, or counted in `omitted` and listed under the path that the envelope names; nothing of
+siblings is present; constraints only tighten; completeness and `omitted` are recounted, and so are the tokens, by the
+reference encoder. At the end `handoffctl store check` folds all ledgers again.
 
 HANDOFF_SEED          repeats a run; the seed of a failure is printed
 HANDOFF_CHAINS        how many (1000; fewer with a sanitizer)
@@ -178,6 +178,8 @@ class Walk:
             step.update(decision=self.words(6), reason=self.words(40))
         if self.dice.random() < 0.2:
             step["memory_id"] = self.memory()
+        if self.dice.random() < 0.3:
+            step["at"] = f"2026-01-28T09:0{self.dice.randint(0, 9)}:00Z"
         return step
 
     def memory(self):
@@ -285,8 +287,19 @@ class Walk:
             status, text = await self.api.call("POST", path, body)
         require(status == 200, f"POST {path} answered {status}", text, "to", body)
         new = self.task.replace(old, {**edit, **{name: body[name] for name in ("target_agent",) if name in body}})
-        new.id, new.was_sent = json.loads(text)["id"], True
+        new.id = json.loads(text)["id"]
         await self.look_at(new, await self.get(f"/v1/handoffs/{new.id}/envelope"))
+
+    async def deliver(self):
+        """What was only assembled before is handed over as it is."""
+        drafts = [hop for hop in self.task.hops if not hop.was_sent]
+        if not drafts:
+            return
+        draft = self.dice.choice(drafts)
+        path = f"/v1/envelopes/{draft.id}/deliver"
+        status, text = await self.api.call("POST", path, prefer="respond-async")
+        require(status == 202 and json.loads(text)["id"] == draft.id, f"POST {path} answered {status}", text)
+        draft.was_sent = True
 
     async def continue_replaced(self):
         old = self.dice.choice([hop for hop in self.task.hops if hop.replaced])
@@ -304,6 +317,8 @@ class Walk:
             return
         if any(hop.replaced for hop in self.task.hops) and self.dice.random() < 0.05:
             await self.continue_replaced()
+        if self.dice.random() < 0.15:
+            await self.deliver()
         source, parents, previous = self.next_hop()
         if parents and max(parent.hop for parent in parents) >= 12:
             return

@@ -235,13 +235,39 @@ class Replaced(Pushed):
 class Races(Chained):
     ROUNDS = 20
 
+    def parked(self, chain, **fields):
+        old = chain.hand("researcher", "analyst", **fields)["id"]
+        reply = chain.call("POST", f"/v1/handoffs/{old}/park", {"reason": "an operator looks at it"})
+        self.assertEqual(reply.status, 200, reply)
+        return old
+
+    def test_a_request_that_names_none_follows_an_edit_that_is_committed_before_it(self):
+        """It chose what the edit replaces. While the store cannot write, the edit waits, and the request behind it."""
+        for path, accepted in ("/v1/handoffs", 202), ("/v1/envelopes", 200):
+            with self.subTest(path):
+                chain = Chain(self.daemon, f"{self.task}-{accepted}")
+                old = self.parked(chain)
+                with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                    with contextlib.closing(sqlite3.connect(self.daemon.folder / "data/handoff.db",
+                                                            isolation_level=None)) as store:
+                        store.execute("BEGIN IMMEDIATE")
+                        edit = pool.submit(chain.call, "POST", f"/v1/parked/{old}/replay",
+                                           {"edit": {"state": {"decisions": ["right"]}}})
+                        time.sleep(0.3)
+                        unnamed = pool.submit(chain.ask, "analyst", "tester", path=path, expected_output={"format": "x"})
+                        time.sleep(0.3)
+                    edit, unnamed = edit.result(), unnamed.result()
+                self.assertEqual((edit.status, unnamed.status), (200, accepted), unnamed)
+                envelope = chain.stored(unnamed.json()["id"])
+                self.assertEqual(parents(envelope), [edit.json()["id"]])
+                self.assertEqual(state(envelope)["decisions"], ["right"])
+
     def test_an_edit_while_others_continue_the_envelope(self):
-        """Each continues it before the edit, and keeps its constraints, or is answered with the conflict."""
+        """Who names it continues it before the edit, and keeps its constraints, or is answered with the conflict; who
+        names none continues it before the edit, or the edit."""
         for number in range(self.ROUNDS):
             chain = Chain(self.daemon, f"{self.task}-{number}")
-            old = chain.hand("researcher", "analyst", constraints={"max_cost": 5}, intent="the user's own words")["id"]
-            reply = chain.call("POST", f"/v1/handoffs/{old}/park", {"reason": "an operator looks at it"})
-            self.assertEqual(reply.status, 200, reply)
+            old = self.parked(chain, constraints={"max_cost": 5}, intent="the user's own words")
             barrier = threading.Barrier(3)
 
             def at_once(call, *given, barrier=barrier, **fields):
@@ -255,6 +281,7 @@ class Races(Chained):
                 edit, named, unnamed = edit.result(), named.result(), unnamed.result()
             self.assertEqual(edit.status, 200, edit)
             new = edit.json()["id"]
+            self.assertEqual(unnamed.status, 202, unnamed)
             for reply, most in ((named, {old: 5}), (unnamed, {old: 5, new: 4})):
                 self.assertIn(reply.status, (202, 409), reply)
                 if reply.status == 202:

@@ -86,7 +86,7 @@ class Send(Case):
         try:
             done = subprocess.run([HANDOFFCTL, "send", *WORK], stdout=subprocess.PIPE,
                                   stderr=theirs, timeout=60, check=False,
-                                  env=environment(HANDOFF_API_URL=self.url))
+                                  env=environment(HANDOFF_API_URL=self.url, NO_COLOR="1"))
             os.close(theirs)
             shown = everything(ours).decode()
         finally:
@@ -144,8 +144,10 @@ class Look(Case):
         handoff = self.caller.send("around", task_id="task-8").json()["id"]
         shown = self.ctl("attempts", handoff).stdout.splitlines()
         self.assertRegex(shown[1], r"^ +1  \S+ +\d+\.\d{3} s  around +http +503 ")
-        self.assertRegex(shown[2], r"^ +-  \S+ +- +reader +passed_over +- .* version$")
-        self.assertRegex(shown[3], r"^ +2  .* spare +ack +200 ")
+        self.assertRegex(shown[2], r"^    error: \w")
+        self.assertRegex(shown[3], r"^ +-  \S+ +- +reader +passed_over +- *$")
+        self.assertEqual(shown[4], "    error: version")
+        self.assertRegex(shown[5], r"^ +2  .* spare +ack +200 ")
         [line] = self.ctl("task", "task-8").stdout.splitlines()
         self.assertTrue(line.endswith(f"{handoff}  passed over reader (version)"), line)
         [passed] = self.json("task", "task-8")["items"][0]["passed_over"]
@@ -167,6 +169,7 @@ class Look(Case):
         self.assertRegex(child, f"^`- coder -> spare  acknowledged  hop 2 .*{second}$")
         self.assertEqual([h["previous_id"] for h in self.json("task", "task-7")["items"]],
                          [None, first])
+        self.assertEqual(self.ctl("task", second).stdout, self.ctl("task", "task-7").stdout)
         self.ctl("task", "none", code=4)
 
     def test_a_task_is_completed(self):
@@ -196,8 +199,8 @@ class Look(Case):
                       ("agents", "rest"), ("inbox",), ("ack", GONE, "more"), ("send",)):
             self.ctl(*words, code=2)
         for name in ("send", "handoffs", "status", "attempts", "task", "inbox", "ack", "nack", "cancel",
-                     "park", "parked", "agents"):
-            self.assertIn("xample", self.ctl(name, "--help").stdout)
+                     "park", "parked list", "agents"):
+            self.assertIn("xample", self.ctl(*name.split(), "--help").stdout)
         self.ctl("agents", "--api.url", "unix:/nothing/here", code=3)
         self.assertIn("up to 1m", self.ctl("inbox", "reviewer", "--wait", "90s", code=1).stderr)
 
@@ -248,7 +251,7 @@ class Expired(Case):
         soon = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=0.3)).isoformat()
         expired = self.caller.send_async("reviewer", constraints={"deadline": soon})
         self.caller.wait_for_state(expired, "expired")
-        head, line = self.ctl("parked", "list", "--expired").stdout.splitlines()
+        head, line, *_ = self.ctl("parked", "list", "--expired").stdout.splitlines()
         self.assertTrue(head.startswith("ID") and "EXPIRED" in head, head)
         self.assertTrue(line.startswith(expired) and line.endswith("task-1"), line)
         self.assertNotIn(parked, line)

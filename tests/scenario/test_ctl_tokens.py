@@ -86,8 +86,8 @@ class CtlTokens(unittest.TestCase):
         self.assertIn("No such file or directory", said)
 
     def test_wrong_usage(self):
-        for arguments, why in (((), "missing FILE"), (("a", "b"), "one file at a time"),
-                               (("--encoding",), "--encoding needs a name"), (("--nope", "a"), "unknown option")):
+        for arguments, why in (((), "missing FILE"), (("a", "b"), 'unexpected argument "b"'),
+                               (("--encoding",), "--encoding needs a value: --encoding NAME"), (("--nope", "a"), "unknown option")):
             status, output, said = tokens(*arguments)
             self.assertEqual((status, output), (2, ""))
             self.assertIn(why, said)

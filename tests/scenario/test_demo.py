@@ -157,7 +157,9 @@ class Fast(unittest.TestCase):
 
     def judge_page(self, page):
         status = json.loads(get(f"{page}/?format=json"))
-        self.assertEqual((status["standing"], status["parked"]), ("ok", 0))
+        self.assertEqual(status["parked"], 0)
+        # What the demo's rules have forgotten, in seconds, the page remembers for as long as the shipped ones.
+        self.assertIn("HandoffFailed", {finding["alert"] for finding in status["findings"]})
         self.assertIn("exhausted", {failure["outcome"] for failure in status["failures"]})
 
 

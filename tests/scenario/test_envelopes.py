@@ -364,7 +364,8 @@ class Memories(Served):
             best = daemon.api.get("/v1/memories?query=Payment%20retry&recent=3").json()
             self.assertEqual([memory["id"] for memory in best["items"]], ["m7"])
             self.assertEqual(best["items"][0]["match"],
-                             {"score": 1, "relevance": 1, "words": ["Payment"], "similar": 0})
+                             {"score": 1, "relevance": 1, "words": ["Payment"], "similar": 0,
+                              "snippet": ["note 7 about ", "payments", ""]})
             self.assertIsNone(best["next"])
             found, cursor = [], ""
             while cursor is not None:

@@ -3,9 +3,11 @@
 # soak: yes
 """Handing on in the acknowledgement: the successor is stored with it, or why there is none."""
 
+import contextlib
 import json
 import os
 import random
+import sqlite3
 import threading
 import time
 import unittest
@@ -85,6 +87,26 @@ class HandOn(Case):
         attempts = eventually(lambda: self.daemon.api.get(f"/v1/handoffs/{first}/attempts").json()["items"],
                               "the attempt is recorded")
         self.assertEqual([(one["attempt"], one["result"]) for one in attempts], [(1, "ack")])
+
+    def test_the_attempt_is_recorded_in_the_commit_that_acknowledges_it(self):
+        """A kill right after that commit leaves no acknowledgement without its attempt."""
+        with contextlib.closing(sqlite3.connect(self.daemon.folder / "data/handoff.db")) as store:
+            store.executescript("""
+                CREATE TABLE seen (seq INTEGER, attempts INTEGER);
+                CREATE TRIGGER see AFTER UPDATE OF finished_at ON envelope_state WHEN new.finished_at > 0 BEGIN
+                  INSERT INTO seen SELECT new.seq, count(*) FROM attempts WHERE seq = new.seq; END""")
+            self.receiver.do(handing_on())
+            pushed = self.begin()
+            self.acknowledged(pushed)
+            pulled = self.begin("puller", task_id="other")
+            self.daemon.api.get("/v1/agents/puller/inbox")
+            reply = self.post(f"/v1/handoffs/{pulled}/ack", {"next": {"target_agent": "tester", "task_summary": "x"}})
+            self.assertEqual((reply.status, reply.json()["attempts"]), (200, 1), reply)
+            seen = store.execute("SELECT seq, min(attempts), max(attempts) FROM seen GROUP BY seq").fetchall()
+        self.assertEqual([counts for _, *counts in seen], [[1, 1]] * 2)
+        for handoff in pushed, pulled:
+            attempts = self.daemon.api.get(f"/v1/handoffs/{handoff}/attempts").json()["items"]
+            self.assertEqual([(one["attempt"], one["result"]) for one in attempts], [(1, "ack")])
 
     def test_over_the_api(self):
         first = self.begin("puller")

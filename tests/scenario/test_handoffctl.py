@@ -3,6 +3,7 @@
 
 import json
 import os
+import pty
 import socket
 import subprocess
 import unittest
@@ -37,6 +38,13 @@ class Handoffctl(unittest.TestCase):
         self.assertTrue(shown.splitlines()[0].endswith("  one?[2J"), shown)
         self.run_ctl("memories", "rm", "ctl-esc")
 
+    def run_on_terminal(self, *arguments):
+        terminal, end = pty.openpty()
+        subprocess.run([CTL, *arguments], stdout=end, env=environment(HANDOFF_API_URL=self.url), timeout=30, check=True)
+        os.close(end)
+        with open(terminal, "rb", buffering=0) as output:
+            return output.read(4096).decode()
+
     def test_memories(self):
         self.assertRegex(self.run_ctl("memories", "put", "ctl-1", "--content=the gateway retries",
                                       "--summary", "retries", "--tag", "a", "--tag", "b",
@@ -60,15 +68,22 @@ class Handoffctl(unittest.TestCase):
         self.run_ctl("memories", "put", "ctl-2", "--file", "-", stdin="cats\nsleep")
         self.assertEqual(self.run_ctl("memories", "put", "ctl-3", "--file", "-", code=1,
                                       stdin="cats\0and more"),
-                         "handoffctl memories: -: not a text file: it contains NUL bytes\n")
+                         "handoffctl memories put: -: not a text file: it contains NUL bytes\n")
         self.assertIn("cats\n", self.run_ctl("memories", "list", "--query", "cats & dogs"))
+        found = self.run_ctl("memories", "search", "CATS sleeping")
+        self.assertTrue(found.endswith("  CATS sleeping\n    cats sleep\n"), found)
+        self.assertIn("\033[1mcats\033[0m \033[1msleep\033[0m\r\n",
+                      self.run_on_terminal("memories", "search", "CATS sleeping"))
+        head, row, _ = self.run_ctl("memories", "list", "--pinned").splitlines() + [""]
+        self.assertRegex(head, "^ID +IMPORTANCE +AGE +BYTES +SCOPE +TEXT$")
+        self.assertRegex(row, r"^ctl-1 +high +pinned +\d+s +19 +retries$")
         more = self.run_ctl("memories", "list", "--limit", "1")
         self.assertIn("more: --cursor ", more)
         rest = self.run_ctl("memories", "list", "--cursor", more.split("--cursor ")[1].strip())
         self.assertNotIn("more:", rest)
         self.assertEqual(self.run_ctl("memories", "rm", "ctl-2"), "")
         self.assertEqual(self.run_ctl("memories", "rm", "ctl-2", code=4),
-                         "handoffctl memories: not_found: no memory has this id "
+                         "handoffctl memories rm: not_found: no memory has this id "
                          "(id: seen ctl-2)\n")
 
     def test_envelope(self):
@@ -126,8 +141,8 @@ class Handoffctl(unittest.TestCase):
         self.run_ctl("memories", "list", "--api.url", f"unix:{self.daemon.folder / 'no'}", code=3)
 
     def test_help(self):
-        for command in "envelope", "memories":
-            said = self.run_ctl(command, "--help")
+        for command in ("envelope",), ("memories", "put"):
+            said = self.run_ctl(*command, "--help")
             self.assertIn("Example", said)
             self.assertIn("Exit code", said)
 

@@ -63,8 +63,8 @@ class Filters(Case):
             self.assertEqual(self.ids(state=state), [wanted[state]], state)
         self.assertEqual(self.ids(state="expired"), [])
         self.assertEqual(set(self.ids()), set(wanted.values()))
-        self.assertEqual(self.list(state="parked")["items"],
-                         [self.caller.state(wanted["parked"])])
+        row, = self.list(state="parked")["items"]
+        self.assertEqual(row, {**row, **self.caller.state(wanted["parked"])})
 
     def test_by_agents_and_task_together(self):
         self.start()

@@ -132,6 +132,7 @@ class ThroughPrometheus(Known):
         # one each for the two that name memories and the two hops that inherit them; the others ask for nothing
         self.assertEqual(spine, {("ok", "put"): 2, ("ok", "resolve"): 4})
         self.assertEqual(samples("handoff_spine_up"), 1)
+        self.assertEqual(samples("handoff_spine_index_complete"), 1)
         self.assertEqual(samples("handoff_spine_searches_cut_total"), 0)  # test_search_timeout.py has others
         vocabulary = pathlib.Path(os.environ["HANDOFF_VOCABULARY_DIR"]) / "o200k_base.vocabulary"
         self.assertEqual(samples("handoff_tokenizer_exact"), 1 if vocabulary.exists() else 0)
@@ -162,8 +163,12 @@ class ThroughPrometheus(Known):
     def check_exporter(self, samples, began):
         self.assertEqual(list(samples.series("handoff_exporter_build_info").values()), [1])
         self.assertEqual(samples("handoff_exporter_config_last_reload_successful"), 1)
-        for resource in "descriptors", "memory", "threads", "ports":  # test_shortages.py has one that is short
+        for resource in "descriptors", "memory", "threads", "ports", "disk":  # test_shortages.py has one that is short
             self.assertEqual(samples("handoff_exporter_resource_shortages_total", resource=resource), 0)
+        for loop in "control", "web", "api":  # tests/unit/test_loop.c has what they tell
+            self.assertGreater(samples("handoff_exporter_loop_turn_max_seconds", loop=loop), 0)
+        for action in "redirect", "edit", "revive":  # test_decisions.py has some
+            self.assertEqual(samples("handoff_decisions_total", action=action), 0)
         for where in "request", "constraint", "memory", "reason":  # test_secrets.py has some
             self.assertEqual(samples("handoff_secrets_total", kind="github_token", where=where), 0)
         # test_agent_signals.py has those of agents that refuse, and of inboxes

@@ -6,8 +6,9 @@ import json
 import unittest
 import urllib.parse
 
-from harness.agents import daemon_with
+from harness.agents import config, daemon_with
 from harness.chain import pullers
+from harness.wait import eventually
 from test_envelopes import V2
 
 EVERYTHING = {
@@ -98,25 +99,27 @@ class MemorySearch(unittest.TestCase):
         for i in range(3):
             self.put(f"copy{i}", "A payment that is rejected is retried by hand at the bank.")
             self.put(f"other{i}", f"What the weather on day {i} does to a ship.")
-        self.put("own", "Nothing that was asked for.", task_id="t")
-        self.put("large", "a bank, a payment " + "and much more " * 60)
+        self.put("own", "How a payment went.", task_id="t")
+        self.put("off", "Nothing that was asked for.", task_id="t")  # fewer than are wanted, and not it
+        self.put("large", "a bank, a payment, " * 300)
         self.put("pinned", "The weather is fine.", pinned=True)
         long_word = "x" * 100
         envelope = self.envelope(task_summary=f"How often does the bank retry a payment, {long_word}?", task_id="t",
-                                 constraints={"max_tokens": 300})
+                                 constraints={"max_tokens": 1500})
         V2.validate(envelope)
         found = {entry["id"]: entry for entry in envelope["found"]}
         self.assertEqual([name for name in envelope["memory_refs"] if name in found], [e["id"] for e in envelope["found"]])
-        self.assertEqual(found["retries"]["score"], 1)
+        self.assertTrue(all(0 <= entry["score"] <= 1 for entry in found.values()), found)
         self.assertEqual({"bank", "retry", "payment"} - set(found["retries"]["words"]), set())
         self.assertEqual(set(found["retries"]), {"id", "score", "words"})
         self.assertEqual(found["own"]["of_task"], True)
-        self.assertEqual(found["own"]["words"], [])
+        self.assertIn("payment", found["own"]["words"])
+        self.assertNotIn("off", envelope["memory_refs"])
         copy = next(entry for name, entry in found.items() if name.startswith("copy"))
         self.assertEqual(copy["similar"], 2)
         self.assertLess(copy["score"], 1)
         trimmed = {entry["id"] for entry in envelope["trimmed"]}
-        self.assertTrue(trimmed)
+        self.assertIn("large", trimmed)
         self.assertFalse(trimmed & set(found))
         self.assertIn("pinned", envelope["memory_refs"])
         self.assertNotIn("pinned", found)
@@ -125,6 +128,34 @@ class MemorySearch(unittest.TestCase):
         self.assertIn("x" * 64, [word for entry in envelope["found"] for word in entry["words"]])
         V2.validate(envelope)
         self.assertNotIn("found", self.envelope(task_summary="the bank", include_recent=0))
+
+    def configure(self, **spine):
+        self.daemon.write_config(config(pullers("planner", "coder"), spine=spine))
+
+    def test_stemming_may_be_switched_off(self):
+        self.put("m", "the bank retries a payment")
+        self.assertEqual((self.ids("retry"), self.ids("RETRIES")), (["m"], ["m"]))
+        for stemming, found in (False, []), (True, ["m"]):
+            self.configure(stemming=stemming)
+            self.daemon.terminate()
+            self.assertEqual(self.daemon.wait(), 0, self.daemon.log())
+            self.daemon.log_path.unlink()
+            self.daemon.start()
+            eventually(lambda: self.ids("retries") == ["m"], "the index is rebuilt")
+            self.assertEqual(self.ids("retry"), found)
+
+    def test_boosts_are_read_again_with_the_configuration(self):
+        self.put("own", "deploy of the blue service", task_id="t")
+        self.put("critical", "deploy of the grey service", importance="critical")
+
+        def score(name):
+            found = self.envelope(task_summary="deploy of a service", task_id="t")["found"]
+            return {entry["id"]: entry["score"] for entry in found}[name]
+        self.assertEqual(score("own"), 1)
+        self.configure(boosts={"task": 0, "importance": 1000})
+        self.assertEqual(self.daemon.reload().status, 200)
+        self.assertEqual(score("critical"), 1)
+        self.assertLess(score("own"), 0.5)
 
 
 if __name__ == "__main__":

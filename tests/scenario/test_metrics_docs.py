@@ -154,6 +154,7 @@ class MetricsDocument(unittest.TestCase):
         for name, expected in {
                 "handoff_attempts_total": {(("result", "http"), ("target_agent", "broken"))},
                 "handoff_circuit_opened_total": {(("target_agent", "broken"),)},
+                "handoff_decisions_total": {(("action", "redirect"),)},
                 "handoff_oldest_in_flight_seconds": {(("target_agent", "reviewer"),)},
                 "handoff_oldest_parked_seconds": {(("target_agent", "broken"),)},
                 "handoff_parked_total": {(("reason", "exhausted"),)},

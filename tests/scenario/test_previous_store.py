@@ -47,6 +47,16 @@ class PreviousStore(unittest.TestCase):
         self.assertEqual((other.status, other.json()["code"]), (409, "idempotency_conflict"))
         self.assertEqual(self.delivered("coder"), [])
 
+    def test_the_log_says_that_it_is_upgraded(self):
+        line = self.daemon.wait_for_event("store_upgrading")
+        self.assertLess(int(line["from"]), int(line["to"]))
+        self.assertGreater(int(line["bytes"]), 0)
+        self.daemon.terminate()
+        self.assertEqual(self.daemon.wait(), 0)
+        self.daemon.log_path.unlink()
+        self.daemon.start()
+        self.assertEqual(self.daemon.events("store_upgrading"), [])
+
     def test_a_waiting_handoff_is_pulled(self):
         reply = self.caller.call("GET", "/v1/agents/reviewer/inbox?wait=20s")
         self.assertEqual((reply.status, reply.header("Handoff-Id")), (200, self.ids["waiting"]))

@@ -44,6 +44,8 @@ def inputs():
     found |= counter("handoff_context_completeness_ratio_count", 4, **target)
     found |= counter("handoff_token_utilization_ratio_count", 4, **target)
     found |= counter("handoff_token_utilization_ratio_sum", 3, **target)
+    for bound, rate in ("1", 5), ("10", 9), ("+Inf", 10):  # of ten, five in up to 1 s, four in up to 10 s
+        found |= counter("handoff_duration_seconds_bucket", rate, **target, outcome="acknowledged", le=bound)
     found |= counter("handoff_hop_depth_count", 4, pattern="direct")
     found |= counter("handoff_hop_depth_sum", 10, pattern="direct")
     return found
@@ -68,6 +70,9 @@ def expected():
     yield "job_target_agent:handoff_token_utilization_ratio_count:increase1h", agent, 3 * 4 * 60
     yield "job_pattern:handoff_hop_depth_sum:increase1h", pattern, 3 * 10 * 60
     yield "job_pattern:handoff_hop_depth_count:increase1h", pattern, 3 * 4 * 60
+    yield "job_target_agent:handoff_handoffs_acknowledged:increase1h", agent, 3 * 10 * 60
+    for percentile, seconds in ("50", 1), ("90", 10), ("99", 10):
+        yield f"job_target_agent:handoff_duration_seconds:p{percentile}_1h", agent, seconds
     for window in "1h", "1d":
         yield f"job_target_agent:handoff_token_utilization_ratio:mean{window}", agent, 0.75
     for window in "1h", "7d":

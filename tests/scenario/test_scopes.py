@@ -386,10 +386,10 @@ class Recent(Case):
     def test_memories_of_the_task_come_before_those_of_others(self):
         operator = self.by["operator"]
         for i in range(3):
-            operator.put(f"own-{i}", content="a bare fact", task_id="task-own", importance="low")
+            operator.put(f"own-{i}", content=f"the summary asks for this, {i}", task_id="task-own")
             time.sleep(0.002)  # or two of them are equally new, to the millisecond
         for i in range(40):
-            operator.put(f"other-{i}", content=f"the summary asks for this, {i}", importance="critical",
+            operator.put(f"other-{i}", content=f"the summary asks for this, {i}",
                          **({"task_id": f"task-{i}"} if i % 2 else {}))
         envelope = operator.envelope(task_id="task-own", task_summary="the summary asks for this",
                                      include_recent=5).json()

@@ -22,6 +22,8 @@ from harness.receiver import ack, nack, status
 
 TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
 AXE = TOP / "tests/browser/node_modules/axe-core/axe.min.js"
+# A browser in which time passes a hundred times faster, for scripts.
+FASTER = "const wait = setInterval; window.setInterval = (f, ms) => wait(f, ms / 100);"
 LONGEST = "a-name-of-128-letters-".ljust(128, "x")
 HOSTILE = '<script>document.title="taken"</script><img src=x onerror=alert(1)>"\' \u202eturned \u05d0\u05d1'
 SECRETS = {name: f"secret-{name}" for name in ("summary", "memory", "intent", "token", "decision", "task")}
@@ -29,7 +31,7 @@ SECRETS = {name: f"secret-{name}" for name in ("summary", "memory", "intent", "t
 
 def text_of(page):
     """What a reader sees of HTML, without its style."""
-    without = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    without = re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.DOTALL)
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", without)))
 
 
@@ -89,14 +91,17 @@ class Troubled(unittest.TestCase):
         self.assertTrue(refused["reason"].startswith(HOSTILE), refused["reason"])
         self.assertLessEqual(len(refused["reason"].encode()), 240)
         self.assertEqual((rejected["outcome"], rejected["id"]), ("circuit_open", None))
-        self.assertEqual((exhausted["outcome"], exhausted["times"], exhausted["attempts"]), ("exhausted", 2, 2))
+        self.assertEqual((exhausted["outcome"], exhausted["times"], exhausted["attempts"], exhausted["status"]),
+                         ("exhausted", 2, 2, 503))
+        self.assertIsNone(rejected["status"])
         parked = {item["id"] for item in Caller(self.daemon).parked()["items"]}
         self.assertLessEqual({refused["id"], exhausted["id"]}, parked)
 
     def test_the_page_says_the_same_in_words(self):
         seen = text_of(self.page.text)
         self.assertIn("Failing", seen)
-        self.assertIn("The circuit to coder is open after 2 consecutive failures", seen)
+        self.assertRegex(seen, r"The circuit to coder is open after 2 consecutive failures; [^.]*\. The last error:\s+the agent "
+                               r"answered with an error status \(503\)")
         self.assertIn("3 handoffs could not be delivered and are waiting for a decision", seen)
         self.assertIn("refused by the agent", seen)
         self.assertIn(HOSTILE, seen)
@@ -108,15 +113,19 @@ class Troubled(unittest.TestCase):
             self.assertNotIn(secret, json.dumps(self.status))
 
     def test_text_from_outside_is_no_markup(self):
-        self.assertNotIn("<script", self.page.text)
+        self.assertNotIn("<script", self.page.text.rsplit("<script>", 1)[0], "but ours, the last")
         self.assertNotIn("<img", self.page.text)
         self.assertIn("&lt;script&gt;", self.page.text)
 
-    def test_the_policy_allows_its_style_and_nothing_else(self):
+    def test_the_policy_allows_its_style_and_its_script_and_nothing_else(self):
         policy = self.page.header("Content-Security-Policy")
-        style = re.search(r"<style>(.*?)</style>", self.page.text, re.DOTALL)[1]
-        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-        self.assertEqual(policy, f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
+        digests = {}
+        for kind in "style", "script":
+            found = re.findall(f"<{kind}>(.*?)</{kind}>", self.page.text, re.DOTALL)
+            self.assertEqual(len(found), 1, kind)
+            digests[kind] = base64.b64encode(hashlib.sha256(found[0].encode()).digest()).decode()
+        self.assertEqual(policy, f"default-src 'none'; style-src 'sha256-{digests['style']}'; "
+                                 f"script-src 'sha256-{digests['script']}'; connect-src 'self'; base-uri 'none'; "
                                  "form-action 'none'; frame-ancestors 'none'")
         self.assertNotRegex(self.page.text, r"style=|onclick|javascript:|src=\"|url\(|@import|http-equiv")
         self.assertEqual(self.page.header("X-Content-Type-Options"), "nosniff")
@@ -125,8 +134,12 @@ class Troubled(unittest.TestCase):
     def test_every_link_leads_to_something(self):
         links = re.findall(r'href="([^"]+)"', self.page.text)
         self.assertLessEqual({"/metrics", "/-/healthy", "/-/ready", "/?format=json"}, set(links))
+        self.assertIn("/runbooks/HandoffCircuitOpen", links)
         for link in links:
-            self.assertEqual(self.daemon.web.get(link).status, 200, link)
+            if link.startswith("#"):
+                self.assertIn(f'id="{link[1:]}"', self.page.text)
+            else:
+                self.assertEqual(self.daemon.web.get(link).status, 200, link)
 
     def test_other_forms_and_methods(self):
         self.assertEqual(self.daemon.web.get("/?format=json").header("Content-Type"), "application/json")
@@ -169,11 +182,22 @@ class InChromium(unittest.TestCase):
     def test_hostile_text_does_nothing(self):
         page = self.browser.open(self.daemon.web.url + "/")
         self.assertEqual(page.evaluate("document.title"), "Failing - handoff-exporter")
-        self.assertEqual(page.evaluate("document.querySelectorAll('script,img,iframe,object').length"), 0)
+        self.assertEqual(page.evaluate("document.querySelectorAll('script,img,iframe,object').length"), 1)
         self.assertTrue(page.evaluate("document.body.innerText").count("<script>"))
-        # it is kept to itself: what turns the direction ends where the reason ends
+        # in the finding and in the failure it is kept to itself: what turns the direction ends where the reason ends
         self.assertEqual(page.evaluate(
-            "[...document.querySelectorAll('bdi')].filter(b => b.textContent.includes('\\u202e')).length"), 1)
+            "[...document.querySelectorAll('bdi')].filter(b => b.textContent.includes('\\u202e')).length"), 2)
+
+    def test_it_refreshes_itself_and_says_when_it_cannot(self):
+        with daemon_with({"coder": {}}) as daemon:
+            page = self.browser.open(daemon.web.url + "/", before=FASTER)
+            self.assertEqual(page.evaluate("document.title"), "Healthy - handoff-exporter")
+            daemon.write_config("agents: {coder: {retires: 3}}")
+            self.assertEqual(daemon.reload().status, 500)
+            eventually(lambda: page.evaluate("document.title").startswith("Needs attention"), "it shows what is new")
+            self.assertIn("The last reload was rejected", page.evaluate("document.querySelector('main').innerText"))
+        eventually(lambda: page.evaluate("document.querySelector('h1').innerText") == "The sidecar does not answer",
+                   "an old page does not look like a new one")
 
     def test_nothing_sticks_out_to_the_side(self):
         for page in self.views():
@@ -201,7 +225,7 @@ class InChromium(unittest.TestCase):
         page = self.browser.open(self.daemon.web.url + "/", width=320)
         tree = page.call("Accessibility.getFullAXTree")["nodes"]
         roles = [node["role"]["value"] for node in tree if not node["ignored"]]
-        self.assertEqual((roles.count("table"), roles.count("rowheader"), roles.count("columnheader")), (1, 4, 5))
+        self.assertEqual((roles.count("table"), roles.count("rowheader"), roles.count("columnheader")), (1, 4, 8))
 
 
 class Calm(unittest.TestCase):
@@ -212,6 +236,7 @@ class Calm(unittest.TestCase):
             self.assertEqual((status["standing"], status["findings"], status["failures"]), ("ok", [], []))
             seen = text_of(daemon.web.get("/").text)
             self.assertIn("Healthy", seen)
+            self.assertIn("Looking since " + status["started_at"][:10], seen)
             self.assertIn("None since start.", seen)
 
     def test_without_agents_it_says_how_to_get_some(self):
@@ -250,8 +275,8 @@ class Calm(unittest.TestCase):
                     Caller(daemon).send(name)
                 found = daemon.web.get("/?format=json").json()
                 self.assertEqual(found["standing"], "attention", found["findings"])
-                self.assertIn({"standing": "attention", "text": "The last handoff to 1 more agent failed, see below."},
-                              found["findings"])
+                self.assertIn("HandoffFailed: the same for 1 more agent, see below.",
+                              [finding["text"] for finding in found["findings"]])
 
     def test_many_open_circuits_are_counted_apart_from_failures(self):
         with Receiver(status(503)) as down:
@@ -264,8 +289,8 @@ class Calm(unittest.TestCase):
                 texts = [(finding["standing"], finding["text"])
                          for finding in daemon.web.get("/?format=json").json()["findings"]]
                 self.assertIn("open after 1 consecutive failure;", texts[0][1])
-                self.assertIn(("trouble", "The circuits to 2 more agents are not closed, see below."), texts)
-                self.assertIn(("attention", "The last handoffs to 2 more agents failed, see below."), texts)
+                self.assertIn(("trouble", "HandoffCircuitOpen: the same for 2 more agents, see below."), texts)
+                self.assertIn(("attention", "HandoffFailed: the same for 4 more agents, see below."), texts)
 
     def test_what_it_says_to_type_works_as_printed(self):
         with Receiver(status(503), status(503), ack) as down:
@@ -273,12 +298,30 @@ class Calm(unittest.TestCase):
                 Caller(daemon).send("coder")
                 page = daemon.web.get("/").text
                 commands = [html.unescape(command) for command in re.findall("<code>(handoffctl [^<]*)</code>", page)]
-                self.assertEqual(len(commands), 3, commands)
+                self.assertEqual(len(commands), 5, commands)
                 for command in commands:
                     done = subprocess.run([os.environ["HANDOFFCTL"], *shlex.split(command)[1:]], text=True, check=False,
                                           capture_output=True, env={**os.environ, "HANDOFF_API_URL": daemon.api.url})
                     self.assertEqual(done.returncode, 0, (command, done.stdout, done.stderr))
                 eventually(lambda: daemon.web.get("/?format=json").json()["parked"] == 0, "it was sent again")
+
+    def test_it_links_to_the_dashboards_that_the_configuration_names(self):
+        with daemon_with({"coder": {}}, metrics={"dashboard_url": "https://grafana.example/sub/"}) as daemon:
+            links = re.findall(r'href="(https:[^"]+)"', daemon.web.get("/").text)
+            self.assertEqual(links, ["https://grafana.example/sub/d/handoff-overview",
+                                     "https://grafana.example/sub/d/handoff-agent?var-target_agent=coder"])
+            dashboards = [json.loads(path.read_text(encoding="utf-8"))["uid"] for path in (TOP / "dashboards/json").glob("*.json")]
+            self.assertLessEqual({"handoff-overview", "handoff-agent"}, set(dashboards))
+            daemon.write_config(config({"coder": {}}))
+            self.assertEqual(daemon.reload().status, 200)
+            self.assertNotIn("grafana", daemon.web.get("/").text)
+
+    def test_without_a_vocabulary_it_says_that_tokens_are_estimated(self):
+        with tempfile.TemporaryDirectory() as empty, \
+                daemon_with({"coder": {}}, env={"HANDOFF_VOCABULARY_DIR": empty}) as daemon:
+            found = daemon.web.get("/?format=json").json()["findings"]
+            self.assertEqual([(finding["alert"], finding["severity"]) for finding in found], [("HandoffTokensEstimated", "info")])
+            self.assertIn("Tokens are estimated", text_of(daemon.web.get("/").text))
 
     def test_hundreds_of_agents(self):
         with daemon_with({f"agent-{i:03}": {} for i in range(300)}) as daemon:

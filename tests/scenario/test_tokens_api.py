@@ -293,6 +293,22 @@ class Sight(Case):
             "previous_id")
 
 
+    def test_what_is_wrong_with_a_foreign_handoff_is_not_told(self):
+        """It was replaced by an edit, or is of another task than the next one that is named."""
+        handoff = self.park()
+        edit = {"edit": {"task_summary": "again"}}
+        reply = self.by["@operator"].call("POST", f"/v1/parked/{handoff}/replay", edit)
+        self.assertIn(reply.status, (200, 502), reply)
+        own = self.by["stranger"].send(respond_async=True, task_id="task-2").json()["id"]
+        for previous in (handoff, [own, handoff]):
+            body = {"target_agent": "x", "task_summary": "s", "previous_id": previous}
+            reply = self.by["stranger"].call("POST", "/v1/envelopes", body)
+            self.assert_problem(reply, 404, "not_found", field="previous_id", seen=handoff)
+        reply = self.by["analyst"].call("POST", "/v1/envelopes", {
+            "target_agent": "x", "task_summary": "s", "previous_id": handoff})
+        self.assert_problem(reply, 409, "conflict", field="previous_id")
+
+
 class Tasks(Case):
     """An agent is a party to a task that it began, or that it was sent something of."""
 
@@ -766,8 +782,8 @@ class Ctl(Case):
             self.assertEqual(self.run_ctl(*call, HANDOFF_TOKEN_FILE=operator)[0], 0, call)
         code, _, error = self.run_ctl("agents", "reset", "coder", "--token-file",
                                       self.token_file("analyst"), HANDOFF_TOKEN_FILE=operator)
-        self.assertEqual((code, error), (1, "handoffctl agents: forbidden: only the operator may "
-                                            "call this (Authorization: allowed "
+        self.assertEqual((code, error), (1, "handoffctl agents reset: forbidden: only the operator "
+                                            "may call this (Authorization: allowed "
                                             "@operator)\n"), "the option wins")
         code, _, error = self.run_ctl("agents", f"--token-file={self.tokens}-none")
         self.assertEqual((code, error), (1, f"handoffctl agents: no token in {self.tokens}"

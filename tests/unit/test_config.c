@@ -198,9 +198,10 @@ static void test_aliases_do_not_multiply(void **state)
         fprintf(out, "x%d: &a%d [*a%d, *a%d]\n", i, i, i - 1, i - 1);
     }
     assert_int_equal(fclose(out), 0);
-    assert_refused(text, size,
-                   "test.yml:1:1: x0: unknown key, allowed: agents, defaults, pipelines, hops, "
-                   "secrets, tasks, spine, tokenizer, storage, api, metrics");
+    assert_refused(
+        text, size,
+        "test.yml:1:1: x0: unknown key, allowed: agents, defaults, pipelines, channels, hops, "
+        "secrets, tasks, spine, tokenizer, storage, api, metrics");
     free(text);
 }
 
@@ -247,17 +248,25 @@ static void assert_defaults(const struct exporter_config *config)
 {
     assert_int_equal(config->nagents, 0);
     assert_int_equal(config->npipelines, 0);
+    assert_int_equal(config->nchannels, 0);
     assert_int_equal(config->hops.max, 10);
     assert_true(config->hops.new_chain);
     assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_REDACT);
     assert_int_equal(config->tasks.stalled_after_ms, 0);
     assert_int_equal(config->spine.kind, EXPORTER_SPINE_EMBEDDED);
     assert_int_equal(config->spine.search_timeout_ms, 50);
+    assert_true(config->spine.stemming);
+    assert_int_equal(config->spine.boosts.importance, 10);
+    assert_int_equal(config->spine.boosts.recency, 10);
+    assert_int_equal(config->spine.boosts.half_life_ms, 604800000);
+    assert_int_equal(config->spine.boosts.task, 50);
+    assert_int_equal(config->spine.boosts.agent, 10);
     assert_int_equal(config->tokenizer.encoding, 0);
     assert_int_equal(config->storage.durability, EXPORTER_DURABILITY_FULL);
     assert_int_equal(config->storage.retention.age_ms, UINT64_C(2592000000));
     assert_int_equal(config->storage.retention.size_bytes, 1073741824);
     assert_int_equal(config->storage.retention.index_size_bytes, 268435456);
+    assert_int_equal(config->storage.retention.decisions_ms, UINT64_C(94608000000));
     assert_null(config->api.tokens_file);
     assert_null(config->api.source_agent);
     assert_int_equal(config->api.max_body_bytes, 4194304);
@@ -266,6 +275,7 @@ static void assert_defaults(const struct exporter_config *config)
     assert_int_equal(config->metrics.max_series_per_family, 25000);
     assert_false(config->metrics.created);
     assert_int_equal(config->metrics.scrapes, 4);
+    assert_null(config->metrics.dashboard_url);
     assert_null(exporter_config_agent(config, "coder"));
     assert_null(exporter_config_pipeline(config, "payments"));
 }
@@ -314,13 +324,15 @@ static void test_sections(void **state)
         load("hops: {max: 64, new_chain: false}\n"
              "secrets: allow\n"
              "tasks: {stalled_after: 90m}\n"
-             "spine: {kind: embedded, search_timeout: 200ms}\n"
+             "spine: {kind: embedded, search_timeout: 200ms, stemming: false,\n"
+             "        boosts: {importance: 0, recency: 1000, half_life: 1h, task: 7, agent: 8}}\n"
              "tokenizer: {encoding: cl100k_base}\n"
              "storage: {durability: none, retention: {age: 1d12h, size: 16384GiB,"
-             " index_size: 1MiB}}\n"
+             " index_size: 1MiB, decisions: 365d}}\n"
              "api: {source_agent: analyst.1, max_body: 64MiB, max_in_flight: 1, "
              "max_in_flight_per_agent: 1000000}\n"
-             "metrics: {max_series_per_family: 10, created: true, scrapes: 64}\n");
+             "metrics: {max_series_per_family: 10, created: true, scrapes: 64,"
+             " dashboard_url: 'https://grafana.example/sub'}\n");
 
     (void)state;
     assert_int_equal(config->hops.max, 64);
@@ -328,11 +340,18 @@ static void test_sections(void **state)
     assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_ALLOW);
     assert_int_equal(config->tasks.stalled_after_ms, 5400000);
     assert_int_equal(config->spine.search_timeout_ms, 200);
+    assert_false(config->spine.stemming);
+    assert_int_equal(config->spine.boosts.importance, 0);
+    assert_int_equal(config->spine.boosts.recency, 1000);
+    assert_int_equal(config->spine.boosts.half_life_ms, 3600000);
+    assert_int_equal(config->spine.boosts.task, 7);
+    assert_int_equal(config->spine.boosts.agent, 8);
     assert_int_equal(config->tokenizer.encoding, 1);
     assert_int_equal(config->storage.durability, EXPORTER_DURABILITY_NONE);
     assert_int_equal(config->storage.retention.age_ms, 129600000);
     assert_int_equal(config->storage.retention.size_bytes, UINT64_C(1) << 44);
     assert_int_equal(config->storage.retention.index_size_bytes, 1048576);
+    assert_int_equal(config->storage.retention.decisions_ms, UINT64_C(31536000000));
     assert_string_equal(config->api.source_agent, "analyst.1");
     assert_int_equal(config->api.max_body_bytes, 67108864);
     assert_int_equal(config->api.max_in_flight, 1);
@@ -340,6 +359,7 @@ static void test_sections(void **state)
     assert_int_equal(config->metrics.max_series_per_family, 10);
     assert_true(config->metrics.created);
     assert_int_equal(config->metrics.scrapes, 64);
+    assert_string_equal(config->metrics.dashboard_url, "https://grafana.example/sub");
     exporter_config_unref(&config);
 }
 
@@ -424,6 +444,22 @@ static void test_lists(void **state)
     assert_names(&exporter_config_pipeline(config, "one")->agents, "a ");
     assert_names(&exporter_config_pipeline(config, "A-1")->agents, "C.d_e-1 ");
     assert_null(exporter_config_pipeline(config, "a"));
+    exporter_config_unref(&config);
+}
+
+static void test_channels(void **state)
+{
+    struct exporter_config *config = load(
+        "agents: {a: , b: , c: }\n"
+        "channels: {z: {receivers: [c, a]}, empty: , m: {receivers: [b], token_budget: 900}}\n");
+
+    (void)state;
+    assert_int_equal(config->nchannels, 3);
+    assert_names(&exporter_config_channel(config, "z")->receivers, "c a ");
+    assert_int_equal(exporter_config_channel(config, "z")->token_budget, 0);
+    assert_names(&exporter_config_channel(config, "empty")->receivers, "");
+    assert_int_equal(exporter_config_channel(config, "m")->token_budget, 900);
+    assert_null(exporter_config_channel(config, "a"));
     exporter_config_unref(&config);
 }
 
@@ -604,7 +640,8 @@ static void test_every_allocation_may_fail(void **state)
     char *text = repeat("defaults: {alternates: [a0, a1], timeout: &t 1s, token_file: "
                         "/proc/self/status}\nagents:\n",
                         " a%zu: {url: \"http://127.0.0.1:1/\", timeout: *t}\n", 40,
-                        "pipelines: {p: [a0, a1], q: [a2]}\n");
+                        "pipelines: {p: [a0, a1], q: [a2]}\n"
+                        "channels: {r: {receivers: [a0]}, s: }\n");
     struct exporter_config *config = NULL;
     long n = 0;
 
@@ -637,6 +674,7 @@ int main(void)
         cmocka_unit_test(test_sections),
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_channels),
         cmocka_unit_test(test_aliases),
         cmocka_unit_test(test_upper_bounds),
         cmocka_unit_test(test_file_paths),

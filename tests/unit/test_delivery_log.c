@@ -81,6 +81,20 @@ static void test_a_handoff_that_goes_well_is_none(void **state)
         line((struct handoff_event){.kind = HANDOFF_EVENT_COMMITTED}, EXPORTER_LOG_DEBUG), "");
 }
 
+static void test_a_store_that_begins_or_ceases_to_fail_is_a_line(void **state)
+{
+    (void)state;
+    struct handoff_event commit = {.kind = HANDOFF_EVENT_COMMITTED, .code = HANDOFF_ERR_STORE_FULL};
+    assert_string_equal(line(commit, EXPORTER_LOG_DEBUG), "");
+    commit.of.committed.turned = true;
+    assert_string_equal(line(commit, EXPORTER_LOG_ERROR), TS
+                        "level=error event=store_failing code=store_full "
+                        "error=\"the store's disk is full\" advice=\"nothing is accepted until a "
+                        "write succeeds; free space, or see to the disk\"\n");
+    commit.code = HANDOFF_OK;
+    assert_string_equal(line(commit, EXPORTER_LOG_INFO), TS "level=info event=store_recovered\n");
+}
+
 static void test_an_attempt_that_failed_is_one_for_whoever_asks(void **state)
 {
     (void)state;
@@ -149,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_handoff_that_is_parked_or_expires_is_a_line),
         cmocka_unit_test(test_a_handoff_that_goes_well_is_none),
+        cmocka_unit_test(test_a_store_that_begins_or_ceases_to_fail_is_a_line),
         cmocka_unit_test(test_an_attempt_that_failed_is_one_for_whoever_asks),
         cmocka_unit_test(test_a_circuit_that_opens_or_closes_is_a_line),
         cmocka_unit_test(test_the_hop_limit_names_the_task),

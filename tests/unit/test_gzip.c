@@ -5,7 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "exporter/http/gzip.h"
+#include "lib/exposition/gzip.h"
 #include "tests/support/unit.h"
 
 enum { ROOM = 1 << 20 };
@@ -13,7 +13,7 @@ enum { ROOM = 1 << 20 };
 static size_t compress_in_pieces(const char *text, size_t length, size_t in_piece, size_t out_piece,
                                  unsigned char *out)
 {
-    struct exporter_gzip *gzip = exporter_gzip_new();
+    struct exposition_gzip *gzip = exposition_gzip_new();
     assert_non_null(gzip);
     size_t consumed = 0;
     size_t produced = 0;
@@ -22,8 +22,8 @@ static size_t compress_in_pieces(const char *text, size_t length, size_t in_piec
         size_t offered = length - consumed < in_piece ? length - consumed : in_piece;
         const bool last = consumed + offered == length;
         assert_true(produced + out_piece <= ROOM);
-        const struct exporter_gzip_step step =
-            exporter_gzip_run(gzip, text + consumed, offered, out + produced, out_piece, last);
+        const struct exposition_gzip_step step =
+            exposition_gzip_run(gzip, text + consumed, offered, out + produced, out_piece, last);
         assert_true(step.consumed <= offered);
         assert_true(step.produced <= out_piece);
         consumed += step.consumed;
@@ -31,7 +31,7 @@ static size_t compress_in_pieces(const char *text, size_t length, size_t in_piec
         finished = step.finished;
     }
     assert_int_equal(consumed, length);
-    exporter_gzip_free(&gzip);
+    exposition_gzip_free(&gzip);
     assert_null(gzip);
     return produced;
 }

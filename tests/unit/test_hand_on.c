@@ -420,8 +420,10 @@ static void test_nothing_else_happens_to_it_meanwhile(void **state)
     lease(&sender);
     begin_to_hand_on(&speaker, &sender);
     until_handed_on();
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         assert_int_equal(say(&sender, words[i], NULL), HANDOFF_ERR_CONFLICT);
+        assert_int_equal(say(&sender, words[i], "stranger"), HANDOFF_ERR_NOT_FOUND);
+    }
     let_pass(10 * LEASE_MS);
     turn();
     hand_over(&successor);

@@ -6,16 +6,30 @@
 #include "exporter/status/html.h"
 #include "tests/support/unit.h"
 
-static void check(const char *text, const char *expected)
+static void check_by(void (*write)(FILE *out, const char *text), const char *text,
+                     const char *expected)
 {
     char *bytes = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&bytes, &length);
     assert_non_null(out);
-    exporter_html_text(out, text);
+    write(out, text);
     assert_int_equal(fclose(out), 0);
     assert_string_equal(bytes, expected);
     free(bytes);
+}
+
+static void check(const char *text, const char *expected)
+{
+    check_by(exporter_html_text, text, expected);
+}
+
+static void test_the_value_of_a_parameter_ends_where_it_ends(void **state)
+{
+    (void)state;
+    check_by(exporter_html_url_value, "coder-1.b_~", "coder-1.b_~");
+    check_by(exporter_html_url_value, "a&b=c #\"'<%/?\xe2\x82\xac",
+             "a%26b%3Dc%20%23%22%27%3C%25%2F%3F%E2%82%AC");
 }
 
 static void test_every_special_byte_is_escaped(void **state)
@@ -29,6 +43,8 @@ static void test_every_special_byte_is_escaped(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_special_byte_is_escaped)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_special_byte_is_escaped),
+        cmocka_unit_test(test_the_value_of_a_parameter_ends_where_it_ends)};
     return RUN_TESTS(tests);
 }

@@ -11,6 +11,7 @@
 
 #include "client/ledger/contribution.h"
 #include "client/ledger/ledger.h"
+#include "client/ledger/same.h"
 #include "lib/base/json.h"
 
 enum { HOPS_MAX = 16 };
@@ -508,6 +509,40 @@ static void test_what_an_agent_does_again_is_a_step_again(void **state)
     STANDS(STEP, "2:" FIXED " 3:" FIXED);
 }
 
+#define AT   "\"at\":\"2026-01-01T00:00:00Z\""
+#define WHY  "{\"agent\":\"a\",\"action\":\"chose\",\"reason\":\"long\"," AT "}"
+#define BARE "{\"agent\":\"a\",\"action\":\"chose\"," AT "}"
+
+/* Agent, time and text are the same: no one did it twice. */
+static void test_a_step_of_one_time_is_one_step(void **state)
+{
+    (void)state;
+    FOLD("{\"steps\":[" RAN_AT "," RAN_AT "]}");
+    STANDS(STEP, "1:" RAN_AT);
+    FOLD("{}", "{\"steps\":[" RAN_AT "," FIXED "," RAN_AT "]}");
+    STANDS(STEP, "2:" RAN_AT " 2:" FIXED);
+    FOLD("{\"steps\":[" WHY "," BARE "]}");
+    STANDS(STEP, "1:" WHY);
+    FOLD("{\"steps\":[" BARE "," WHY "]}");
+    STANDS(STEP, "1:" BARE " 1:" WHY);
+}
+
+static void test_a_step_of_one_time_that_siblings_have_both_sent_is_one_step(void **state)
+{
+    (void)state;
+    FOLD_AS("0 0 12", "{}", "{\"steps\":[" RAN_AT "]}", "{\"steps\":[" RAN_AT "]}", "{}");
+    STANDS(STEP, "2:" RAN_AT);
+    FOLD_AS("0 0 12", "{}", "{\"steps\":[" WHY "]}", "{\"steps\":[" BARE "]}", "{}");
+    STANDS(STEP, "2:" WHY);
+    FOLD_AS("0 0 12", "{}", "{\"steps\":[" BARE "]}", "{\"steps\":[" WHY "]}", "{}");
+    STANDS(STEP, "2:" BARE " 3:" WHY);
+    FOLD_AS("0 0 12", "{}", "{\"steps\":[" RAN_AT "]}", "{\"steps\":[" RAN_AT "]}",
+            "{\"steps\":[" RAN_AT "]}");
+    STANDS(STEP, "2:" RAN_AT);
+    FOLD_AS("0 0 1 23", "{}", "{}", "{\"steps\":[" RAN_AT "]}", "{\"steps\":[" RAN_AT "]}", "{}");
+    STANDS(STEP, "3:" RAN_AT);
+}
+
 static void test_a_constraint_is_past_once_nothing_of_it_holds(void **state)
 {
     (void)state;
@@ -654,6 +689,22 @@ static void test_a_damaged_contribution_is_told(void **state)
  */
 
 /* Thousands of entries, each repeated by the next hop, half of them resolved by the last. */
+/* Two blocks whose changes cancel each other out in a hash that multiplies by a known number. Of n
+   such pairs 2^n texts with one hash can be made, and each is compared with all of the others. */
+static void test_texts_with_one_hash_cannot_be_computed(void **state)
+{
+    char one[16] = "0123456789abcde", other[16];
+    (void)state;
+    memcpy(other, one, sizeof one);
+    other[7] = (char)(other[7] ^ 0x80);
+    other[11] = (char)(other[11] ^ 0x80);
+    other[15] = (char)(other[15] ^ 0x80);
+    assert_true(handoff_hash_text(base_span(one, sizeof one)) ==
+                handoff_hash_text(base_span(one, sizeof one)));
+    assert_true(handoff_hash_text(base_span(one, sizeof one)) !=
+                handoff_hash_text(base_span(other, sizeof other)));
+}
+
 static void test_thousands_of_items(void **state)
 {
     (void)state;
@@ -721,12 +772,15 @@ int main(void)
         TEST(test_the_newest_progress_is_shown),
         TEST(test_the_history_is_complete_and_repeats_nothing),
         TEST(test_what_an_agent_does_again_is_a_step_again),
+        TEST(test_a_step_of_one_time_is_one_step),
+        TEST(test_a_step_of_one_time_that_siblings_have_both_sent_is_one_step),
         TEST(test_a_constraint_is_past_once_nothing_of_it_holds),
         TEST(test_references_are_inherited_from_the_hop_that_first_named_them),
         TEST(test_expected_output_is_this_hops),
         TEST(test_a_contribution_is_read_as_it_was_written),
         TEST(test_an_empty_contribution_is_short),
         TEST(test_a_damaged_contribution_is_told),
+        TEST(test_texts_with_one_hash_cannot_be_computed),
         TEST(test_thousands_of_items),
         TEST(test_the_same_gives_the_same),
     };

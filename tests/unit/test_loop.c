@@ -461,6 +461,65 @@ static void test_what_is_posted_around_the_end_is_delivered(void **state)
 
 #define LOOP_TEST(function) cmocka_unit_test_setup_teardown(function, open_loop, close_loop)
 
+/* ---- how long turns take ----------------------------------------------------------------------
+ */
+
+static struct base_manual_clock manual;
+
+static int open_manual_loop(void **state)
+{
+    (void)state;
+    base_manual_clock_init(&manual, 0);
+    base_manual_clock_advance(&manual, 1000);
+    assert_int_equal(base_loop_init(&loop, &manual.clock, NULL), HANDOFF_OK);
+    return 0;
+}
+
+static int64_t seen_meanwhile_ns;
+
+static void take_a_while(struct base_timer *timer)
+{
+    (void)timer;
+    base_manual_clock_advance(&manual, 250);
+    seen_meanwhile_ns = base_loop_longest_turn_ns(&loop);
+}
+
+static void test_the_longest_turn_is_told_for_a_minute_or_two(void **state)
+{
+    (void)state;
+    struct base_timer slow = {.fire = take_a_while};
+    const int64_t took_ns = INT64_C(250000000);
+    turn_at_once();
+    assert_int_equal(base_loop_longest_turn_ns(&loop), 0);
+    base_loop_start_timer(&loop, &slow, 0);
+    turn_at_once();
+    assert_int_equal(seen_meanwhile_ns, took_ns);
+    assert_int_equal(base_loop_longest_turn_ns(&loop), took_ns);
+    base_manual_clock_advance(&manual, 59000); /* asleep, which is no turn */
+    assert_int_equal(base_loop_longest_turn_ns(&loop), took_ns);
+    turn_at_once();
+    base_manual_clock_advance(&manual, 2000); /* the next minute */
+    turn_at_once();
+    assert_int_equal(base_loop_longest_turn_ns(&loop), took_ns);
+    base_manual_clock_advance(&manual, 60000);
+    turn_at_once();
+    assert_int_equal(base_loop_longest_turn_ns(&loop), 0);
+}
+
+static void test_a_loop_that_sleeps_forgets_its_longest_turn(void **state)
+{
+    (void)state;
+    struct base_timer slow = {.fire = take_a_while};
+    base_loop_start_timer(&loop, &slow, 0);
+    turn_at_once();
+    base_manual_clock_advance(&manual, 130000);
+    assert_int_equal(base_loop_longest_turn_ns(&loop), 0);
+    turn_at_once();
+    assert_int_equal(base_loop_longest_turn_ns(&loop), 0);
+}
+
+#define MANUAL_LOOP_TEST(test) cmocka_unit_test_setup_teardown(test, open_manual_loop, close_loop)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +535,8 @@ int main(void)
         LOOP_TEST(test_a_turn_has_its_order),
         LOOP_TEST(test_a_host_can_drive_it_by_its_descriptor),
         LOOP_TEST(test_what_is_posted_around_the_end_is_delivered),
+        MANUAL_LOOP_TEST(test_the_longest_turn_is_told_for_a_minute_or_two),
+        MANUAL_LOOP_TEST(test_a_loop_that_sleeps_forgets_its_longest_turn),
     };
     return RUN_TESTS(tests);
 }

@@ -18,6 +18,7 @@
 #include "client/spine/embedded/match.h"
 #include "lib/words/words.h"
 #include "tests/support/cranfield.h"
+#include "tests/support/questions.h"
 
 enum { WANTED = 20 };
 
@@ -103,8 +104,10 @@ static void look_for(const struct handoff_match_query *query, size_t most)
 
 static struct handoff_match_query query_of(const char *text)
 {
-    return (struct handoff_match_query){
-        .text = base_span_text(text), .boosts = handoff_match_boosts_default, .now_ms = now_ms};
+    return (struct handoff_match_query){.text = base_span_text(text),
+                                        .boosts =
+                                            handoff_match_boosts(&handoff_search_boosts_default),
+                                        .now_ms = now_ms};
 }
 
 static void search(const char *text)
@@ -203,39 +206,6 @@ static void shuffled_words_beside_it_cost_no_more_than_fts5(void **state)
 
 /* ---- the memory that says everything --------------------------------------------------------- */
 
-struct question {
-    const char *words[12];
-    const char *between; /* a blank, or nothing */
-};
-
-static const struct question questions[] = {
-    {{"payment", "gateway", "rejects", "expired", "cards", "during", "nightly", "settlement",
-      "because", "clock", "drifts", "backwards"},
-     " "},
-    {{"Zahlungen", "schlagen", "während", "der", "nächtlichen", "Abrechnung", "fehl", "weil",
-      "abgelaufene", "Schlüssel", "übersprungen", "werden"},
-     " "},
-    {{"支付", "网关", "夜间", "结算", "拒绝", "过期", "银行", "时钟", "漂移", "缓存", "密钥",
-      "轮换"},
-     ""},
-    {{"決済", "夜間", "照合", "失敗", "期限", "証明", "時計", "接続", "再試行", "障害", "鍵束",
-      "更新"},
-     ""},
-    {{"getUserById", "payment_gateway", "ms-4821", "src/lib/words.c", "E1042", "v2.7.1",
-      "HTTPServer", "retry_backoff", "db-primary-3", "parseJSON", "0x80070057", "std::move"},
-     " "},
-};
-
-static void join_words(char *text, size_t room, const struct question *question, size_t count)
-{
-    text[0] = '\0';
-    for (size_t i = 0; i < count; i++) {
-        size_t size = strlen(text);
-        (void)snprintf(text + size, room - size, "%s%s", i > 0 ? question->between : "",
-                       question->words[i]);
-    }
-}
-
 /* Shares two words of the question, and has others as memories do. */
 static void add_sharing(const struct question *question, size_t count, unsigned number)
 {
@@ -261,7 +231,7 @@ static void expect_first(const struct question *question, size_t count, unsigned
 
 static void what_says_everything_is_first(size_t words, unsigned newer)
 {
-    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+    for (size_t i = 0; i < QUESTIONS; i++) {
         expect_first(&questions[i], words, newer);
         end(NULL);
         begin(NULL);
@@ -419,7 +389,7 @@ static void words_that_fit_are_told_the_telling_ones_first(void **state)
     struct search_view *view = search_view_open(stage.index);
     const struct handoff_match_query query = query_of("the Payment gateway failed");
     assert_true(handoff_match_begin(&match, &query, view, &all, 1));
-    handoff_match_fit(&match, &memory, &fit);
+    handoff_match_fit(&match, &memory, true, &fit);
     search_view_close(&view);
     static const char *const expected[] = {"Payment", "the", "gateway"};
     assert_int_equal(fit.word_count, 3);
@@ -447,7 +417,7 @@ static void how_one_fits_is_what_the_search_says(void **state)
     assert_true(handoff_match_best(&match, 5, &arena));
     assert_int_equal(match.count, 1);
     assert_int_equal(match.places[0].seq, seq);
-    handoff_match_fit(&match, &memory, &fit);
+    handoff_match_fit(&match, &memory, true, &fit);
     assert_true(fabsf(fit.relevance - match.places[0].relevance) < 0.001F * fit.relevance);
     assert_true(fabsf(fit.relevance * fit.boost - match.places[0].score) < 0.001F * fit.relevance);
     search_view_close(&view);
@@ -472,6 +442,119 @@ static void a_query_of_many_words_is_one_of_the_telling_ones(void **state)
     assert_int_equal(match.places[0].seq, wanted);
 }
 
+/* ---- common words
+ * ------------------------------------------------------------------------------ */
+
+enum { MANY = 1400 };
+
+/* Twenty words, of which the last ones are these. */
+static int64_t remember_beside(const char *words)
+{
+    char text[512];
+    size_t size = 0;
+    for (int i = 0; i < 18; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "plain%d ", (int)draw(900));
+    (void)snprintf(text + size, sizeof text - size, "%s", words);
+    return remember(text);
+}
+
+static void remember_many_beside(int count, const char *words)
+{
+    for (int i = 0; i < count; i++)
+        remember_beside(words);
+}
+
+/* It is one of many that have the telling word, and the only one that has the other too. */
+static void a_common_word_counts_in_a_short_query(void **state)
+{
+    (void)state;
+    const int64_t two = remember_beside("timeout error");
+    const int64_t three = remember_beside("payment gateway error");
+    remember_many_beside(MANY, "error");
+    remember_many_beside(100, "timeout");
+    remember_many_beside(100, "payment gateway");
+    remember_many_beside(MANY, "weather");
+    search("timeout error");
+    assert_true(match.count > 0);
+    assert_int_equal(match.places[0].seq, two);
+    search("payment gateway error");
+    assert_true(match.count > 0);
+    assert_int_equal(match.places[0].seq, three);
+}
+
+/* The other word says enough of the query to be above the floor, and is common. */
+static void a_misspelt_word_does_not_hide_what_the_others_find(void **state)
+{
+    (void)state;
+    remember_beside("kubernets");
+    remember_many_beside(1100, "error");
+    remember_many_beside(11000, "weather");
+    search("error kubernets");
+    assert_int_equal(match.count, WANTED);
+}
+
+/* Nine that one memory has, and twelve that many have. */
+static void many_misspelt_words_hide_nothing_either(void **state)
+{
+    (void)state;
+    static const char misspelt[] =
+        "kubernets deploied servce faild erorr gatway chekcs timout agian";
+    static const char common[] =
+        "deploy of service failed error while gateway checks timeout again before morning";
+    char text[256];
+    remember_beside(misspelt);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(text, sizeof text, "%s plain%d", common, i);
+        remember(text);
+    }
+    remember_many_beside(4 * MANY, "weather");
+    (void)snprintf(text, sizeof text, "%s %s", misspelt, common);
+    search(text);
+    assert_true(match.terms[match.sought - 1].common);
+    assert_int_equal(match.count, WANTED);
+}
+
+static void remember_some_of(const char *const *words, size_t count, unsigned percent)
+{
+    char text[512] = "";
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        if (draw(100) < (i < 6 ? 45 : percent))
+            size += (size_t)snprintf(text + size, sizeof text - size, "%s ", words[i]);
+    remember_beside(text);
+}
+
+/* So that its pages have each memory once. */
+static void a_longer_list_begins_as_a_shorter_one(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "error",   "deploy", "status", "check",   "result",  "value",   "timeout", "gateway",
+        "invoice", "ledger", "refund", "webhook", "cluster", "replica", "quorum",  "shard"};
+    static const char all[] = "error deploy status check result value timeout gateway invoice"
+                              " ledger refund webhook cluster replica quorum shard";
+    enum { SHORT = 60, LONG = 400 };
+    const struct handoff_match_query query = query_of(all);
+    int64_t before[SHORT];
+    for (int i = 0; i < 2 * MANY; i++)
+        remember_some_of(words, sizeof words / sizeof *words, 10);
+    look_for(&query, 20);
+    assert_true(match.terms[match.sought - 1].common);
+    assert_int_equal(match.count, 20);
+    for (size_t i = 0; i < 20; i++)
+        before[i] = match.places[i].seq;
+    look_for(&query, SHORT);
+    assert_int_equal(match.count, SHORT);
+    for (size_t i = 0; i < SHORT; i++) {
+        assert_true(i >= 20 || match.places[i].seq == before[i]);
+        before[i] = match.places[i].seq;
+    }
+    look_for(&query, LONG);
+    assert_int_equal(match.count, LONG);
+    for (size_t i = 0; i < SHORT; i++)
+        assert_int_equal(match.places[i].seq, before[i]);
+}
+
 #define WITH_STAGE(test)     cmocka_unit_test_setup_teardown(test, begin, end)
 #define WITH_CRANFIELD(test) cmocka_unit_test_setup_teardown(test, open_cranfield, end)
 
@@ -488,6 +571,10 @@ int main(void)
         WITH_STAGE(of_equal_texts_the_boosted_one_is_first),
         WITH_STAGE(boosts_do_not_outweigh_twice_the_relevance),
         WITH_STAGE(what_is_hardly_relevant_is_left_out),
+        WITH_STAGE(a_common_word_counts_in_a_short_query),
+        WITH_STAGE(a_misspelt_word_does_not_hide_what_the_others_find),
+        WITH_STAGE(many_misspelt_words_hide_nothing_either),
+        WITH_STAGE(a_longer_list_begins_as_a_shorter_one),
         WITH_STAGE(nearly_the_same_take_one_place),
         WITH_STAGE(memories_that_differ_in_a_number_are_both_given),
         WITH_STAGE(words_that_fit_are_told_the_telling_ones_first),

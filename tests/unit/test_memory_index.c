@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "client/spine/embedded/describe.h"
@@ -27,6 +29,21 @@
 static char *directory;
 static struct temp_spine temp;
 
+/* What the disk has left; -1: as it is. */
+static int64_t room_left = -1;
+
+/* The linker takes this one. */
+int statvfs(const char *file, struct statvfs *buf)
+{
+    struct statfs found;
+    if (statfs(file, &found) != 0)
+        return -1;
+    *buf = (struct statvfs){.f_frsize = 1, .f_blocks = INT64_MAX, .f_bavail = INT64_MAX};
+    if (room_left >= 0)
+        buf->f_bavail = (fsblkcnt_t)room_left;
+    return 0;
+}
+
 static struct handoff_memory_index *the_index(void)
 {
     return handoff_embedded_of(temp.spine)->index;
@@ -35,6 +52,13 @@ static struct handoff_memory_index *the_index(void)
 static void settle(void)
 {
     assert_int_equal(handoff_memory_index_settle(the_index(), NULL, NULL, NULL), HANDOFF_OK);
+}
+
+/* The index's thread checks the files when it starts; a test that does its work itself comes
+ * after that. */
+static void let_the_thread_rest(void)
+{
+    settle();
 }
 
 static void open_again(void)
@@ -296,6 +320,35 @@ static void test_reindexing(void **state)
     assert_found("bucket", 99);
 }
 
+static void open_without_stems(void)
+{
+    const struct handoff_store_options store = {.path = directory};
+    struct handoff_embedded_options options = {.no_stemming = true};
+    struct handoff_error error;
+    memset(&temp, 0, sizeof temp);
+    base_manual_clock_init(&temp.clock, INT64_C(1767225600000));
+    options.clock = &temp.clock.clock;
+    assert_int_equal(handoff_store_open(&temp.store, &store, &error), HANDOFF_OK);
+    assert_int_equal(handoff_embedded_spine_open(&temp.spine, temp.store, &options, &error),
+                     HANDOFF_OK);
+    assert_int_equal(base_mailbox_init(&temp.mailbox, &error), HANDOFF_OK);
+}
+
+/* Else the daemon would have to make it once more. */
+static void test_reindexing_keeps_words_as_they_are_written(void **state)
+{
+    struct handoff_error error;
+    (void)state;
+    temp_spine_end_at(&temp);
+    open_without_stems();
+    put_many(0, 10);
+    temp_spine_end_at(&temp);
+    assert_int_equal(handoff_store_reindex(directory, NULL, NULL, &error), HANDOFF_OK);
+    open_without_stems();
+    assert_found("bucket", 10);
+    assert_int_equal(atomic_load(&the_index()->indexed), 0);
+}
+
 static void forget_segment(void *context, struct search_segment *segment)
 {
     search_index_drop(context, segment);
@@ -308,8 +361,9 @@ static void test_a_file_that_was_written_in_vain_is_removed(void **state)
     enum handoff_code code = HANDOFF_ERR_OUT_OF_MEMORY;
     size_t count = 0;
     (void)state;
+    let_the_thread_rest();
     put_numbered(1, "bucket");
-    assert_null(handoff_index_write_file(index, base_span_text("no segment")));
+    assert_null(handoff_index_write_file(index, base_span_text("no segment"), &temp.error));
     assert_int_equal(for_each_file(NULL), 0);
     search_index_visit(index->search, forget_segment, index->search);
     for (long n = 1; code != HANDOFF_OK; n++) {
@@ -465,6 +519,159 @@ static void test_what_could_not_be_recorded_is_recorded_later(void **state)
     assert_int_equal(number_of("SELECT count(*) FROM memories_gone"), 0);
 }
 
+static unsigned times_short;
+
+static void count_shortage(void *observer, enum handoff_shortage resource, const char *hindered)
+{
+    (void)observer;
+    assert_int_equal(resource, HANDOFF_SHORTAGE_DISK);
+    assert_string_equal(hindered, "updating the search index of the memories");
+    times_short++;
+}
+
+/* What it takes would be missing for handoffs, and it would take it again and again. */
+static void test_what_the_disk_has_left_is_for_handoffs(void **state)
+{
+    (void)state;
+    enum { TIMES = 3 };
+    const int64_t mebibyte = 1 << 20;
+    struct handoff_store_options store = {.path = directory, .on_shortage = count_shortage};
+    temp_spine_end_at(&temp);
+    temp_spine_open_store(&temp, &store, (struct handoff_memory_limits){0});
+    room_left = 64 * mebibyte;
+    times_short = 0;
+    put_numbered(1, "bucket");
+    for (unsigned i = 0; i < TIMES; i++)
+        assert_int_equal(handoff_memory_index_settle(the_index(), NULL, NULL, NULL),
+                         HANDOFF_ERR_STORE_FULL);
+    assert_int_equal(for_each_file(NULL), 0);
+    assert_int_equal(times_short, TIMES);
+    assert_int_equal(the_index()->wait_s, 1 << TIMES); /* less and less often */
+    assert_found("bucket", 1);
+    room_left = 65 * mebibyte;
+    settle();
+    assert_int_equal(times_short, TIMES);
+    assert_int_equal(for_each_file(NULL), 1);
+    assert_int_equal(the_index()->wait_s, 0);
+    room_left = -1;
+}
+
+/* As much as a job may take: handoffs wait for it. */
+static void test_removed_ones_are_recorded_a_few_at_a_time(void **state)
+{
+    (void)state;
+    struct handoff_store_stats before, after;
+    put_many(0, 1000);
+    for (int i = 0; i < 600; i++)
+        remove_numbered(i);
+    handoff_store_stats(temp.store, &before);
+    settle();
+    handoff_store_stats(temp.store, &after);
+    assert_int_equal(number_of("SELECT count(*) FROM memories_gone"), 0);
+    assert_in_range(after.jobs - before.jobs, 600 / 256 + 1, 10);
+    temp_spine_end_at(&temp);
+    assert_store_sound();
+    open_again();
+    assert_found("bucket", 400);
+}
+
+/* Swaps the first page of a table with what is given. */
+static void swap_page(const char *table, unsigned char *page, size_t size)
+{
+    char path[512], find[128];
+    struct handoff_db db = {0};
+    struct handoff_error error;
+    unsigned char was[65536];
+    int64_t root, page_size;
+    snprintf(path, sizeof path, "%s/handoff.db", directory);
+    snprintf(find, sizeof find, "SELECT rootpage FROM sqlite_schema WHERE name = '%s'", table);
+    assert_int_equal(handoff_db_open(&db, path, HANDOFF_DB_READ, NULL, &error), HANDOFF_OK);
+    assert_int_equal(handoff_db_number(&db, find, &root, &error), HANDOFF_OK);
+    assert_int_equal(handoff_db_number(&db, "PRAGMA page_size", &page_size, &error), HANDOFF_OK);
+    handoff_db_close(&db);
+    assert_true(root > 1 && (size_t)page_size <= size);
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    const off_t at = (root - 1) * page_size;
+    assert_int_equal(pread(file, was, (size_t)page_size, at), page_size);
+    assert_int_equal(pwrite(file, page, (size_t)page_size, at), page_size);
+    memcpy(page, was, (size_t)page_size);
+    close(file);
+}
+
+static void test_a_table_that_cannot_be_read_is_done_without(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"search_segments", "memories_gone"};
+    static unsigned char page[65536];
+    put_many(0, 100);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        remove_numbered((int)i);
+        temp_spine_end_at(&temp);
+        memset(page, 0xff, sizeof page);
+        swap_page(tables[i], page, sizeof page);
+        open_again();
+        while (!handoff_memory_index_is_complete(the_index()))
+            usleep(1000);
+        assert_found("bucket", 99 - i);
+        temp_spine_end_at(&temp);
+        swap_page(tables[i], page, sizeof page);
+        open_again();
+        settle();
+        assert_found("bucket", 99 - i);
+    }
+}
+
+static void truncate_file(const char *path)
+{
+    assert_int_equal(truncate(path, 0), 0);
+}
+
+static size_t resolve_word(const char *word, bool *incomplete)
+{
+    struct base_arena arena;
+    base_arena_init(&arena, 4096);
+    struct handoff_spine_resolve resolve = {
+        .arena = &arena, .query = base_span_text(word), .recent = 1000};
+    assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &resolve), HANDOFF_OK);
+    *incomplete = resolve.incomplete;
+    const size_t found = resolve.found_count;
+    base_arena_free(&arena);
+    return found;
+}
+
+/* No commit and no start has to come first. */
+static void test_a_search_that_meets_damage_has_it_mended(void **state)
+{
+    (void)state;
+    bool incomplete;
+    put_many(0, 3);
+    resolve_word("bucket", &incomplete);
+    assert_false(incomplete);
+    for_each_file(truncate_file);
+    resolve_word("bucket", &incomplete);
+    assert_true(incomplete);
+    while (incomplete)
+        resolve_word("bucket", &incomplete);
+    assert_found("bucket", 3);
+}
+
+/* What is read is not believed to be all. */
+static void test_closing_does_not_wait_until_all_is_read(void **state)
+{
+    (void)state;
+    struct handoff_memory_index *index = the_index();
+    size_t count;
+    let_the_thread_rest();
+    put_many(0, 10);
+    search_index_visit(index->search, forget_segment, index->search);
+    atomic_store(&index->stopping, true);
+    assert_int_equal(handoff_index_fill_file(index, 100, &count, NULL), HANDOFF_ERR_CANCELLED);
+    assert_false(handoff_memory_index_is_complete(index));
+    atomic_store(&index->stopping, false);
+    settle();
+    assert_found("bucket", 10);
+}
+
 /* The writer would tell an index that is gone. */
 static void test_closing_needs_no_descriptor(void **state)
 {
@@ -518,6 +725,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_check_compares_it_with_the_rows, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_reindexing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reindexing_keeps_words_as_they_are_written, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_that_was_written_in_vain_is_removed, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_fewer_long_memories_are_read_at_once, set_up,
@@ -529,6 +738,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_could_not_be_recorded_is_recorded_later, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_closing_needs_no_descriptor, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_the_disk_has_left_is_for_handoffs, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_removed_ones_are_recorded_a_few_at_a_time, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_table_that_cannot_be_read_is_done_without, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_search_that_meets_damage_has_it_mended, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_closing_does_not_wait_until_all_is_read, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_rolled_back_is_not_found, set_up, tear_down),
     };
     failing_memory_install();

@@ -75,6 +75,30 @@ static void test_suffixes_belong_to_samples(void **state)
     accept_desc(&(struct metric_desc){.name = "a_build_info", .type = METRIC_GAUGE, .help = "h"});
 }
 
+static void test_any_name_that_prometheus_allows_where_asked_for(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"requests", "a:b", ":", "a_total", "a_count", "a_created"};
+    static const char *const bad[] = {"", "1a", "a-b", "a b", "a{", "\xc3\xa4"};
+    struct metric_desc desc = {.type = METRIC_COUNTER, .help = "", .flags = METRIC_ANY_NAME};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        desc.name = good[i];
+        desc.type = i % 2 ? METRIC_GAUGE : METRIC_COUNTER;
+        accept_desc(&desc);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        desc.name = bad[i];
+        refuse(&desc, METRIC_ERR_NAME);
+    }
+    desc.name = "a";
+    desc.help = NULL;
+    refuse(&desc, METRIC_ERR_HELP);
+    refuse(
+        &(struct metric_desc){
+            .name = "g", .type = METRIC_GAUGE, .help = "h", .flags = METRIC_FRACTIONS},
+        METRIC_ERR_FLAGS);
+}
+
 static void test_label_names_are_validated(void **state)
 {
     (void)state;
@@ -90,12 +114,13 @@ static void test_label_names_are_validated(void **state)
 static void test_labels_are_few_and_different(void **state)
 {
     (void)state;
-    struct metric_desc desc = {.name = "g",
-                               .type = METRIC_GAUGE,
-                               .help = "h",
-                               .labels = {"a", "b", "c", "d", "e", "f", "g", "h"}};
+    struct metric_desc desc = {
+        .name = "g",
+        .type = METRIC_GAUGE,
+        .help = "h",
+        .labels = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"}};
     accept_desc(&desc);
-    desc.labels[8] = "i";
+    desc.labels[METRIC_LABELS_MAX] = "q";
     refuse(&desc, METRIC_ERR_LABELS);
     refuse(
         &(struct metric_desc){
@@ -294,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_are_validated),
         cmocka_unit_test(test_suffixes_belong_to_samples),
+        cmocka_unit_test(test_any_name_that_prometheus_allows_where_asked_for),
         cmocka_unit_test(test_label_names_are_validated),
         cmocka_unit_test(test_labels_are_few_and_different),
         cmocka_unit_test(test_help_is_demanded),

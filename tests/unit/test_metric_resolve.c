@@ -244,6 +244,20 @@ static void test_retired_series_disappear_and_come_back(void **state)
     metric_registry_free(&registry);
 }
 
+static void test_many_values_are_retired_in_one_walk(void **state)
+{
+    (void)state;
+    struct metric_registry *registry = registry_with(1, 100);
+    struct metric_family *family = counter(registry, "*who", "outcome");
+    for (char who[] = "a"; who[0] <= 'f'; who[0]++)
+        bump(family, who, "ok", 1);
+    metric_retire_all(registry, "who", (const char *const[]){"a", "c", "d", "not here"}, 4);
+    assert_int_equal(count_lines(registry, "c_total{"), 3);
+    assert_hidden(registry, "who=\"c\"");
+    assert_true(scraped(registry, "c_total{who=\"b\",outcome=\"ok\"}") == 1);
+    metric_registry_free(&registry);
+}
+
 static void test_retired_series_make_room(void **state)
 {
     (void)state;
@@ -316,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_other_by_name_is_no_loss),
         cmocka_unit_test(test_a_cap_of_nothing),
         cmocka_unit_test(test_retired_series_disappear_and_come_back),
+        cmocka_unit_test(test_many_values_are_retired_in_one_walk),
         cmocka_unit_test(test_retired_series_make_room),
         cmocka_unit_test(test_a_family_without_labels_is_there_from_the_start),
         cmocka_unit_test(test_hooks_run_before_a_scrape_reads),

@@ -100,7 +100,7 @@ static void test_names_are_those_that_were_released(void **unused)
     (void)unused;
     CHECK_NAMES(enum handoff_reason, handoff_reason_name, HANDOFF_REASON_COUNT, "", "exhausted",
                 "refused", "rejected", "circuit_open", "unknown_agent", "store_corrupt", "by_hand",
-                "hop_limit", "expired", "unknown");
+                "hop_limit", "budget_too_small", "expired", "unknown");
     CHECK_NAMES(enum handoff_obstacle, handoff_obstacle_name, HANDOFF_OBSTACLE_COUNT, "",
                 "circuit_open", "unknown_agent", "budget_too_small", "version", "sender", "tried");
     CHECK_NAMES(enum handoff_outcome, handoff_outcome_name, HANDOFF_OUTCOME_COUNT, "",
@@ -112,11 +112,15 @@ static void test_names_are_those_that_were_released(void **unused)
                 "search", "get", "list", "put", "pin", "delete");
     CHECK_NAMES(enum handoff_strategy, handoff_strategy_name, 4, "priority", "full", "summary",
                 "lazy");
-    CHECK_NAMES(enum handoff_run_state, handoff_run_state_name, 4, "running", "done", "stopped",
-                "failed");
+    CHECK_NAMES(enum handoff_action, handoff_action_name, HANDOFF_ACTION_COUNT, "replay",
+                "redirect", "edit", "revive", "discard", "cancel", "park");
+    CHECK_NAMES(enum handoff_fate, handoff_fate_name, HANDOFF_FATE_COUNT, "open", "succeeded",
+                "skipped", "failed");
+    CHECK_NAMES(enum handoff_run_state, handoff_run_state_name, 5, "running", "done", "stopped",
+                "failed", "waiting");
     CHECK_NAMES(enum handoff_reserved, handoff_reserved_name, 3, "other", "next", "broadcast");
     CHECK_NAMES(enum handoff_shortage, handoff_shortage_name, HANDOFF_SHORTAGE_COUNT, "",
-                "descriptors", "memory", "threads", "ports");
+                "descriptors", "memory", "threads", "ports", "disk");
     CHECK_NAMES(enum handoff_secret, handoff_secret_name, HANDOFF_SECRET_COUNT, "", "private_key",
                 "aws_key", "azure_key", "google_key", "github_token", "gitlab_token", "slack_token",
                 "stripe_key", "openai_key", "anthropic_key", "huggingface_token", "npm_token",
@@ -164,6 +168,7 @@ static void test_each_parking_has_an_outcome(void **unused)
                     {HANDOFF_REASON_UNKNOWN_AGENT, HANDOFF_OUTCOME_EXHAUSTED},
                     {HANDOFF_REASON_STORE_CORRUPT, HANDOFF_OUTCOME_EXHAUSTED},
                     {HANDOFF_REASON_BY_HAND, HANDOFF_OUTCOME_NONE},
+                    {HANDOFF_REASON_BUDGET_TOO_SMALL, HANDOFF_OUTCOME_NONE},
 
                     {HANDOFF_REASON_HOP_LIMIT, HANDOFF_OUTCOME_HOP_LIMIT}};
     size_t parks = 0;

@@ -3,7 +3,8 @@
  * Content negotiation: what scrapers really send, and what could confuse a reader of such headers.
  * The headers of Prometheus are copied from its releases.
  */
-#include "exporter/http/negotiate.h"
+#include "exporter/http/prefer.h"
+#include "lib/exposition/negotiate.h"
 #include "tests/support/unit.h"
 
 #define TEXT_AS(escaping) "text/plain; version=0.0.4; charset=utf-8; escaping=" escaping
@@ -61,9 +62,7 @@ static const struct {
     {"application/openmetrics-text", METRIC_OPENMETRICS, OPENMETRICS_AS("0.0.1", "underscores")},
     {"application/openmetrics-text;version=0.0.1", METRIC_OPENMETRICS,
      OPENMETRICS_AS("0.0.1", "underscores")},
-    {"application/openmetrics-text;version=2.0.0", METRIC_TEXT, TEXT},
-    {"application/openmetrics-text;version=2.0.0,application/openmetrics-text;version=1.0.0;q=0.5",
-     METRIC_OPENMETRICS, OPENMETRICS},
+    {"application/openmetrics-text;version=3.0.0", METRIC_TEXT, TEXT},
     {"text/plain;version=1.0.0, application/openmetrics-text;version=1.0.0;q=0.1",
      METRIC_OPENMETRICS, OPENMETRICS},
     {"application/openmetrics-text;version=\"1.0.0\"", METRIC_OPENMETRICS, OPENMETRICS},
@@ -101,6 +100,12 @@ static const struct {
     {"text/plain;escaping=sideways", METRIC_TEXT, TEXT},
     {"text/html;escaping=dots, text/plain", METRIC_TEXT, TEXT},
     {"*/*;escaping=values", METRIC_TEXT, TEXT_AS("values")},
+    /* OpenMetrics 2.0, by its version alone */
+    {"application/openmetrics-text;version=2.0.0", METRIC_OPENMETRICS_2,
+     OPENMETRICS_AS("2.0.0", "underscores")},
+    {"application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=2.0.0",
+     METRIC_OPENMETRICS_2, OPENMETRICS_AS("2.0.0", "underscores")},
+    {"application/*", METRIC_OPENMETRICS, OPENMETRICS},
     /* spelling */
     {" Application/OpenMetrics-Text ; VERSION = 1.0.0 ; Q=0.9 , text/plain ; q=0.1 ",
      METRIC_OPENMETRICS, OPENMETRICS},
@@ -130,7 +135,7 @@ static void test_accept(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct exporter_negotiated got = exporter_negotiate(cases[i].accept);
+        const struct exposition_negotiated got = exposition_negotiate(cases[i].accept);
         if (got.format != cases[i].format)
             fail_msg("Accept: %s gave %s", cases[i].accept, got.content_type);
         assert_string_equal(got.content_type, cases[i].content_type);
@@ -165,7 +170,7 @@ static void test_accept_encoding(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
-        if (exporter_accepts_gzip(encodings[i].header) != encodings[i].gzip)
+        if (exposition_accepts_gzip(encodings[i].header) != encodings[i].gzip)
             fail_msg("Accept-Encoding: %s", encodings[i].header);
     }
 }

@@ -20,11 +20,15 @@ static void park(struct sender *sender)
     sender->settled = sender->accepted = 0;
 }
 
+static const struct handoff_author no_use = {.who = "@operator", .reason = "no use"};
+
 static enum handoff_code decide(struct sender *sender, enum handoff_decision decision,
                                 const char *target, const char *reason, struct handoff_error *error)
 {
     handoff_engine_decide(stage.lane, &sender->submission.id, decision, base_span_text(target),
-                          base_span_text(reason), &sender->waiter);
+                          reason ? &(struct handoff_author){.who = "@operator", .reason = reason}
+                                 : NULL,
+                          &sender->waiter);
     enum handoff_code code = until_decided(sender);
     if (error)
         *error = sender->error;
@@ -42,8 +46,9 @@ static void test_replayed_to_the_same_agent(void **state)
     assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(row.nrecorded, 5);
-    assert_int_equal(move_at(0)->from, HANDOFF_STATE_PARKED);
-    assert_int_equal(move_at(0)->to, HANDOFF_STATE_READY);
+    assert_int_equal(stage.events[0].event.kind, HANDOFF_EVENT_DECIDED);
+    assert_int_equal(move_at(1)->from, HANDOFF_STATE_PARKED);
+    assert_int_equal(move_at(1)->to, HANDOFF_STATE_READY);
     assert_int_equal(handoff_engine_in_flight(stage.engine), 0);
 }
 
@@ -80,12 +85,12 @@ static void test_discarded_with_a_reason(void **state)
                      HANDOFF_OK);
     until_settled(&sender);
     assert_int_equal(sender.status.state, HANDOFF_STATE_DISCARDED);
-    assert_false(move_at(0)->replaced);
+    assert_false(move_at(1)->replaced);
     struct row row = stored(&sender, HANDOFF_STATE_DISCARDED);
     assert_string_equal(row.reason, "asked twice");
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, &error),
                      HANDOFF_ERR_CONFLICT);
-    assert_string_equal(error.seen, "discarded");
+    assert_ptr_equal(strstr(error.seen, "discarded; discard by @operator at "), error.seen);
 }
 
 /* It is held, and another is ready to step into its place. */
@@ -228,8 +233,8 @@ static void decide_meanwhile(void)
     meanwhile.decided = false;
     meanwhile.waiter = (struct handoff_waiter){
         .decided = decided_meanwhile, .accepted = nothing, .settled = nothing};
-    handoff_engine_decide(meanwhile.lane, id, meanwhile.decision, base_span(NULL, 0),
-                          base_span_text("no use"), &meanwhile.waiter);
+    handoff_engine_decide(meanwhile.lane, id, meanwhile.decision, base_span(NULL, 0), &no_use,
+                          &meanwhile.waiter);
     while (!meanwhile.decided)
         run_lane(meanwhile.lane);
     while (meanwhile.code == HANDOFF_OK &&
@@ -342,7 +347,7 @@ static void test_acknowledged_while_it_is_replayed(void **state)
     struct speaker speaker = acknowledgement_of(&sender);
     handoff_engine_reply(stage.engine, &speaker.reply);
     handoff_engine_decide(meanwhile.lane, &sender.submission.id, HANDOFF_DECISION_REPLAY,
-                          base_span(NULL, 0), base_span(NULL, 0), &waiter);
+                          base_span(NULL, 0), NULL, &waiter);
     assert_int_equal(finish_saying(&speaker), HANDOFF_OK);
     assert_int_equal(speaker.reply.view.state, HANDOFF_STATE_ACKNOWLEDGED);
     until_gone(&sender);
@@ -364,7 +369,7 @@ static void test_acknowledged_while_it_is_discarded(void **state)
     struct speaker speaker = acknowledgement_of(&sender);
     handoff_engine_reply(stage.engine, &speaker.reply);
     handoff_engine_decide(meanwhile.lane, &sender.submission.id, HANDOFF_DECISION_DISCARD,
-                          base_span(NULL, 0), base_span_text("no use"), &waiter);
+                          base_span(NULL, 0), &no_use, &waiter);
     assert_int_equal(finish_saying(&speaker), HANDOFF_ERR_CONFLICT);
     assert_string_equal(speaker.reply.error.seen, "discarded");
     until_gone(&sender);

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sqlite3.h>
 
+#include "client/calls/parked.h"
 #include "client/calls/read.h"
 #include "client/client.h"
 
@@ -234,20 +235,23 @@ static void park_two(void)
 static void test_a_list_reads_no_envelope(void **state)
 {
     (void)state;
-    struct handoff_text sound, damaged;
-    const struct handoff_list_query query = {.parked = true};
+    struct handoff_text sound_list, sound_item, damaged;
+    const struct handoff_parked_query query = {0};
     park_two();
-    assert_int_equal(handoff_read_list(stage.client, &query, &sound, NULL), HANDOFF_OK);
-    assert_non_null(strstr(sound.data, "\"memory_refs\":[],\"missing\":[]"));
+    assert_int_equal(handoff_read_parked(stage.client, &query, &sound_list, NULL), HANDOFF_OK);
+    assert_non_null(strstr(sound_list.data, "\"memory_refs\":[],\"missing\":[]"));
+    assert_int_equal(handoff_read_handoff(stage.client, stage.id, NULL, &sound_item, NULL),
+                     HANDOFF_OK);
     change_rows("UPDATE envelopes SET digest = zeroblob(32)");
-    assert_int_equal(handoff_read_list(stage.client, &query, &damaged, NULL), HANDOFF_OK);
-    assert_string_equal(damaged.data, sound.data);
+    assert_int_equal(handoff_read_parked(stage.client, &query, &damaged, NULL), HANDOFF_OK);
+    assert_string_equal(damaged.data, sound_list.data);
     handoff_text_free(&damaged);
     assert_int_equal(handoff_read_handoff(stage.client, stage.id, NULL, &damaged, NULL),
                      HANDOFF_OK);
-    assert_non_null(strstr(sound.data, damaged.data));
+    assert_string_equal(damaged.data, sound_item.data);
     handoff_text_free(&damaged);
-    handoff_text_free(&sound);
+    handoff_text_free(&sound_item);
+    handoff_text_free(&sound_list);
 }
 
 /* What another version has accepted is told by its envelope, in the same words. */
@@ -258,12 +262,12 @@ static void test_a_row_of_another_version_is_told_by_its_envelope(void **state)
         "UPDATE handoffs SET excerpt = NULL",
         "UPDATE handoffs SET excerpt = '\"envelope_version\":\"2.0\",\"token_count\":1'"};
     struct handoff_text ours, other;
-    const struct handoff_list_query query = {.parked = true};
+    const struct handoff_parked_query query = {0};
     park_two();
-    assert_int_equal(handoff_read_list(stage.client, &query, &ours, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_read_parked(stage.client, &query, &ours, NULL), HANDOFF_OK);
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         change_rows(changes[i]);
-        assert_int_equal(handoff_read_list(stage.client, &query, &other, NULL), HANDOFF_OK);
+        assert_int_equal(handoff_read_parked(stage.client, &query, &other, NULL), HANDOFF_OK);
         assert_string_equal(other.data, ours.data);
         handoff_text_free(&other);
     }
@@ -278,7 +282,7 @@ static void test_a_damaged_envelope_is_listed(void **state)
                                         "\"target_agent\":\"coder\"", "\"task_id\":\"t\"",
                                         "\"pattern\":\"direct\"", "\"token_count\":null"};
     struct handoff_text text;
-    const struct handoff_list_query query = {.parked = true};
+    const struct handoff_parked_query query = {0};
     park_two();
     change_rows("UPDATE handoffs SET excerpt = NULL");
     change_rows("UPDATE envelopes SET digest = zeroblob(32)"
@@ -289,7 +293,7 @@ static void test_a_damaged_envelope_is_listed(void **state)
         assert_non_null(strstr(text.data, known[i]));
     assert_non_null(strstr(text.data, stage.id));
     handoff_text_free(&text);
-    assert_int_equal(handoff_read_list(stage.client, &query, &text, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_read_parked(stage.client, &query, &text, NULL), HANDOFF_OK);
     const char *damaged = strstr(text.data, stage.id);
     assert_non_null(damaged);
     assert_non_null(strstr(damaged, "\"token_count\":null"));

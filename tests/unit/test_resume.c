@@ -39,7 +39,7 @@ static enum handoff_code decide(struct sender *sender, enum handoff_decision dec
 {
     sender->settled = 0;
     handoff_engine_decide(stage.lane, &sender->submission.id, decision, base_span(NULL, 0),
-                          base_span_text("damaged"), &sender->waiter);
+                          &(struct handoff_author){.reason = "damaged"}, &sender->waiter);
     return until_decided(sender);
 }
 

@@ -5,6 +5,7 @@
  * before, the best ones are the same. And: damage to a file is found, and a lack of memory is
  * survived.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -114,14 +115,17 @@ static double model_boost(const struct search_query *query, const struct search_
     return boost;
 }
 
-static double model_score(const struct search_query *query, const struct model_document *made)
+/* By all terms, or by those that are not common. */
+static double model_score(const struct search_query *query, const struct model_document *made,
+                          bool all)
 {
     const double length = search_kept_length(made->document.length);
     const double k1 = (double)query->k1, b = (double)query->b;
     const double usual = k1 * (1 - b + b * length / query->average_length);
     double sum = 0;
     for (size_t i = 0; i < query->term_count; i++) {
-        for (size_t term = 0; term < made->document.term_count; term++) {
+        for (size_t term = 0; (all || !query->terms[i].common) && term < made->document.term_count;
+             term++) {
             double count = made->terms[term].count;
             if (count > SEARCH_COUNT_MAX)
                 count = SEARCH_COUNT_MAX;
@@ -144,7 +148,7 @@ static size_t model_best(const struct model *model, const struct search_query *q
     size_t count = 0;
     for (size_t i = 0; i < model->count; i++) {
         const struct model_document *made = &model->documents[i];
-        const double score = model_score(query, made);
+        const double score = model_score(query, made, false);
         if (!made->removed && is_in_ranges(query, made->document.key) && score > 0)
             scores[count++] = score;
     }
@@ -186,12 +190,15 @@ static void check_found(const struct model *model, const struct search_query *qu
     for (size_t i = 0; i < found; i++) {
         const size_t place = (size_t)search_time_of(results[i].key) - 1;
         const struct model_document *made = &model->documents[place];
-        const double tolerance = 1e-4 * scores[0];
+        const double tolerance = 1e-4 * (double)results[0].score;
         assert_true(place < model->count && made->document.key == results[i].key);
         assert_false(made->removed);
         assert_true(is_in_ranges(query, results[i].key));
-        assert_true(fabs(model_score(query, made) - (double)results[i].score) <= tolerance);
-        assert_true(fabs(scores[i] - (double)results[i].score) <= tolerance);
+        assert_true(fabs(model_score(query, made, true) - (double)results[i].score) <= tolerance);
+        assert_true(model_score(query, made, false) >= scores[found - 1] - tolerance);
+        assert_true(scores[i] <= (double)results[i].score + tolerance);
+        if (!query->terms[0].common)
+            assert_true(fabs(scores[i] - (double)results[i].score) <= tolerance);
         assert_true(base_span_equal(results[i].sketch, made->document.sketch));
         assert_true(i == 0 || results[i].score <= results[i - 1].score);
     }
@@ -251,6 +258,9 @@ static void search_once(struct model *model)
     for (size_t i = 0; i < query.term_count; i++)
         terms[i].weight =
             terms[i].documents ? logf(1 + (float)query.documents / (float)terms[i].documents) : 0;
+    if (draw(model, 3) == 0) /* the first ones, or all */
+        for (size_t i = draw(model, query.term_count + 1); i > 0; i--)
+            terms[i - 1].common = true;
     const size_t found = search_view_find(view, &query, results, most);
     assert_false(query.cut);
     check_found(model, &query, results, found, most);
@@ -292,7 +302,7 @@ static void merge_one(struct model *model, bool all)
         return;
     assert_true(search_merge_build(&merge, &bytes));
     make_path(model, path, sizeof path);
-    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
+    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes), NULL), 0);
     base_buffer_free(&bytes);
     remove_some(model); /* meanwhile */
     struct search_segment *segment = search_segment_open(path, WORDS, 0);
@@ -477,7 +487,7 @@ static size_t make_file(struct model *model, char *path, size_t room)
     assert_true(search_merge_build(&merge, &bytes));
     search_merge_end(&merge);
     make_path(model, path, room);
-    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
+    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes), NULL), 0);
     const size_t size = bytes.size;
     base_buffer_free(&bytes);
     return size;
@@ -486,7 +496,7 @@ static size_t make_file(struct model *model, char *path, size_t room)
 static bool is_believed(const char *path, uint32_t words)
 {
     struct search_segment *segment = search_segment_open(path, words, 0);
-    const bool believed = segment && search_segment_check(segment);
+    const bool believed = segment && search_segment_check(segment, NULL);
     if (!segment)
         assert_int_equal(errno, EBADMSG);
     search_segment_close(&segment);
@@ -538,7 +548,7 @@ static void test_a_damaged_segment_is_not_searched_and_is_replaced(void **state)
     const int file = mkstemp(path);
     assert_true(file >= 0);
     assert_true(search_segment_build(documents, 2, 1, 2, WORDS, &bytes));
-    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
+    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes), NULL), 0);
     assert_int_equal(pwrite(file, "x", 1, (off_t)bytes.size - 60), 1);
     struct search_index *index = search_index_open(WORDS);
     struct search_segment *segment = search_segment_open(path, WORDS, 0);
@@ -546,9 +556,9 @@ static void test_a_damaged_segment_is_not_searched_and_is_replaced(void **state)
 
     struct search_view *view = search_view_open(index);
     search_view_count(view, &query);
-    assert_true(query.cut);
+    assert_true(query.cut && query.damaged);
     assert_int_equal(search_view_find(view, &query, results, 4), 0);
-    assert_true(query.cut);
+    assert_true(query.cut && query.damaged);
     search_view_close(&view);
 
     struct search_merge merge;
@@ -557,7 +567,7 @@ static void test_a_damaged_segment_is_not_searched_and_is_replaced(void **state)
     assert_false(search_index_is_whole(index));
     search_merge_begin(index, &merge);
     search_index_remove(index, &documents[0].key, 1); /* after the documents were looked for */
-    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
+    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes), NULL), 0);
     struct search_segment *anew = search_segment_open(path, WORDS, 0);
     assert_true(search_merge_finish(&merge, anew));
     search_merge_end(&merge);
@@ -619,10 +629,42 @@ static void search_and_merge(struct model *model, struct search_segment *segment
     struct search_view *view = search_view_open(index);
     search_view_count(view, &query);
     search_view_find(view, &query, results, 20);
+    struct search_segment_facts facts;
+    search_segment_read_facts(segment, &facts);
+    assert_int_equal(query.damaged, facts.damaged); /* also where it was noticed meanwhile */
     search_view_close(&view);
     search_merge_build(&merge, &bytes);
     base_buffer_free(&bytes);
     search_index_close(&index);
+}
+
+/* An older one was read anew, into memory. What is damaged would be planned again and again. */
+static void test_a_damaged_file_after_what_is_in_memory_is_not_merged(void **state)
+{
+    (void)state;
+    const struct search_document older = {.key = 1, .length = 1}, newer = {.key = 2, .length = 1};
+    struct search_merge merge;
+    struct base_buffer bytes = {0};
+    char path[] = "/tmp/test_search.file.XXXXXX";
+    const int file = mkstemp(path);
+    struct search_index *index = search_index_open(WORDS);
+    assert_true(search_segment_build(&newer, 1, 2, 2, WORDS, &bytes));
+    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes), NULL), 0);
+    assert_int_equal(pwrite(file, "x", 1, (off_t)bytes.size - 1), 1);
+    struct search_segment *damaged = search_segment_open(path, WORDS, 0);
+    assert_non_null(damaged);
+    assert_false(search_segment_check(damaged, NULL));
+    assert_true(search_index_attach(index, damaged));
+    assert_true(search_index_add(index, &older, 1));
+
+    assert_true(search_merge_plan(index, true, &merge));
+    assert_int_equal(merge.count, 1);
+    assert_ptr_not_equal(merge.inputs[0], damaged);
+    search_merge_end(&merge);
+    search_index_close(&index);
+    base_buffer_free(&bytes);
+    close(file);
+    unlink(path);
 }
 
 /* By a disk that fails, or by whoever writes there. What is found is wrong, and nothing worse; what
@@ -642,7 +684,7 @@ static void test_bytes_that_change_after_the_check(void **state)
         const off_t at = (off_t)draw(&model, size - RUN);
         struct search_segment_facts facts;
         struct search_segment *segment = search_segment_open(path, WORDS, 0);
-        assert_true(search_segment_check(segment));
+        assert_true(search_segment_check(segment, NULL));
         search_segment_hold(segment);
         assert_int_equal(pread(file, was, RUN, at), RUN);
         for (size_t byte = 0; byte < RUN; byte++)
@@ -670,13 +712,13 @@ static void test_a_file_that_is_truncated_after_the_check(void **state)
     set_up_model(&model, 78);
     make_file(&model, path, sizeof path);
     struct search_segment *segment = search_segment_open(path, WORDS, 0);
-    assert_true(search_segment_check(segment));
+    assert_true(search_segment_check(segment, NULL));
     search_segment_hold(segment);
     assert_int_equal(truncate(path, 0), 0);
     search_and_merge(&model, segment);
     search_segment_read_facts(segment, &facts);
     assert_true(facts.damaged);
-    assert_false(search_segment_check(segment));
+    assert_false(search_segment_check(segment, NULL));
     search_segment_close(&segment);
     unlink(path);
     tear_down_model(&model);
@@ -703,9 +745,67 @@ static void test_removing_needs_no_file(void **state)
         assert_true(search_segment_remove(segment, key));
         assert_true(search_segment_has_removed(segment, key));
     }
-    assert_false(search_segment_check(segment));
+    assert_false(search_segment_check(segment, NULL));
     search_segment_close(&segment);
     unlink(path);
+    tear_down_model(&model);
+}
+
+static unsigned count_descriptors(void)
+{
+    unsigned count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+/* A large spine has hundreds of files. */
+static void test_a_file_that_was_checked_needs_no_descriptor(void **state)
+{
+    (void)state;
+    struct model model;
+    char path[128];
+    set_up_model(&model, 12);
+    make_file(&model, path, sizeof path);
+    const unsigned before = count_descriptors();
+    struct search_segment *unchecked = search_segment_open(path, WORDS, 0);
+    search_segment_close(&unchecked);
+    assert_int_equal(count_descriptors(), before);
+    struct search_segment *segment = search_segment_open(path, WORDS, 0);
+    assert_true(search_segment_check(segment, NULL));
+    assert_int_equal(count_descriptors(), before);
+    assert_true(search_segment_check(segment, NULL));
+    search_segment_close(&segment);
+    assert_int_equal(count_descriptors(), before);
+    unlink(path);
+    tear_down_model(&model);
+}
+
+/* A daemon that ends does not wait for a merge of a hundred megabytes. */
+static void test_what_takes_long_can_be_stopped(void **state)
+{
+    (void)state;
+    struct model model;
+    struct search_merge merge;
+    struct base_buffer bytes = {0};
+    char path[128];
+    const atomic_bool stop = true;
+    set_up_model(&model, 13);
+    make_file(&model, path, sizeof path);
+    struct search_segment *segment = search_segment_open(path, WORDS, 0);
+    assert_true(search_segment_check(segment, &stop)); /* it is not known to be damaged */
+    assert_true(search_segment_check(segment, NULL));
+    search_segment_close(&segment);
+    unlink(path);
+    assert_true(search_merge_plan(model.index, true, &merge));
+    merge.stop = &stop;
+    assert_false(search_merge_build(&merge, &bytes));
+    search_merge_end(&merge);
+    assert_int_equal(search_segment_write(path, base_span_text("text"), &stop), ECANCELED);
+    assert_int_equal(access(path, F_OK), -1);
+    search_once(&model);
     tear_down_model(&model);
 }
 
@@ -828,12 +928,43 @@ static void add_in_vain(struct search_index *index, int64_t number)
     assert_false(added);
 }
 
+static void merge_until_done(struct model *model)
+{
+    struct search_merge merge;
+    while (search_merge_plan(model->index, true, &merge)) {
+        search_merge_end(&merge);
+        merge_one(model, true);
+    }
+}
+
+/* As many files as are merged into one. */
+static void add_rest_of_a_tier(struct model *model)
+{
+    for (int64_t i = 21; i < 30; i++) {
+        add_marked(model->index, i, 42);
+        merge_until_done(model);
+    }
+}
+
+static void count_one(void *context, struct search_segment *segment)
+{
+    size_t *count = context;
+    (void)segment;
+    ++*count;
+}
+
+static size_t count_segments(struct search_index *index)
+{
+    size_t count = 0;
+    search_index_visit(index, count_one, &count);
+    return count;
+}
+
 /* What a segment covers is not read again, so none may cover what was not read. */
 static void test_what_was_lost_is_not_merged_over(void **state)
 {
     (void)state;
     struct model model;
-    struct search_merge merge;
     set_up_model(&model, 1);
     add_marked(model.index, 1, 42);
     assert_true(search_index_is_whole(model.index));
@@ -843,13 +974,33 @@ static void test_what_was_lost_is_not_merged_over(void **state)
         add_marked(model.index, i, 42);
     assert_int_equal(segments_over(model.index, 2), 0);
     assert_int_equal(segments_over(model.index, 1), 1);
-    assert_false(search_merge_plan(model.index, true, &merge));
+    merge_until_done(&model);
     search_index_recover(model.index, 1); /* too early */
-    assert_false(search_merge_plan(model.index, true, &merge));
+    merge_until_done(&model);
+    assert_int_equal(segments_over(model.index, 2), 0);
     search_index_recover(model.index, 19);
     assert_true(search_index_is_whole(model.index));
-    merge_one(&model, true);
+    add_marked(model.index, 20, 42);
+    merge_until_done(&model);
+    add_rest_of_a_tier(&model);
     assert_int_equal(segments_over(model.index, 2), 1);
+    tear_down_model(&model);
+}
+
+/* An index that is made anew has thousands of files before it is whole. */
+static void test_what_has_no_time_in_between_is_merged_while_some_is_missing(void **state)
+{
+    (void)state;
+    struct model model;
+    set_up_model(&model, 1);
+    search_index_lose(model.index, 1000);
+    for (int64_t i = 1001; i < 1100; i++) {
+        add_marked(model.index, i, 42);
+        merge_until_done(&model);
+    }
+    assert_false(search_index_is_whole(model.index));
+    assert_in_range(count_segments(model.index), 1, 20);
+    assert_int_equal(count_marked(model.index, 42), 99);
     tear_down_model(&model);
 }
 
@@ -928,11 +1079,15 @@ int main(void)
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_a_damaged_segment_is_not_searched_and_is_replaced),
         cmocka_unit_test(test_removed_ones_are_kept_as_bits),
+        cmocka_unit_test(test_a_damaged_file_after_what_is_in_memory_is_not_merged),
         cmocka_unit_test(test_bytes_that_change_after_the_check),
         cmocka_unit_test(test_a_file_that_is_truncated_after_the_check),
         cmocka_unit_test(test_removing_needs_no_file),
+        cmocka_unit_test(test_a_file_that_was_checked_needs_no_descriptor),
+        cmocka_unit_test(test_what_takes_long_can_be_stopped),
         cmocka_unit_test(test_searches_and_merges_beside_the_writer),
         cmocka_unit_test(test_what_was_lost_is_not_merged_over),
+        cmocka_unit_test(test_what_has_no_time_in_between_is_merged_while_some_is_missing),
         cmocka_unit_test(test_without_memory_nothing_changes),
         cmocka_unit_test(test_a_deadline_cuts_and_says_so),
     };

@@ -80,6 +80,8 @@ static const struct {
      BASE64_40 "abc=", ""},
     {"sig=", HANDOFF_SECRET_AZURE_KEY, "https://x.blob.core.windows.net/c?sv=2022-11-02&sp=r&sig=",
      "", "mJWikyFE%2BxzzdAIDhXzK2QkI3cBXkLjSgSOUpTPj33ZyX%3D", "&se=2026"},
+    {"sig=", HANDOFF_SECRET_AZURE_KEY, "sig=", "",
+     "mJW%2BiFE%2BxzzdAI%2FhXzK2%2FkI3cBXk%2BjSgS%2FUpTPj%2BZyX%3D", "&se=2026"},
     {"~", HANDOFF_SECRET_AZURE_KEY, "client_secret: ",
      "aB3"
      "8Q~",

@@ -180,13 +180,14 @@ static void *next_question(void)
 static void ask_everything(void)
 {
     static const char nowhere[] = "0190aaaa-0000-7000-8000-000000000001";
-    const struct handoff_list_query parked = {.parked = true}, task = {.task_id = "t-1"};
+    const struct handoff_list_query task = {.task_id = "t-1"};
+    const struct handoff_parked_query parked = {0};
     const struct handoff_memory_query memories = {0};
     char child[80];
     snprintf(child, sizeof child, ",\"previous_id\":\"%s\"", stage.id);
     handoff_get(stage.loop, stage.id, "coder", question_answered, next_question());
     handoff_get_attempts(stage.loop, stage.id, NULL, question_answered, next_question());
-    handoff_list(stage.loop, &parked, question_answered, next_question());
+    handoff_parked(stage.loop, &parked, question_answered, next_question());
     handoff_list(stage.loop, &task, question_answered, next_question());
     handoff_envelope_get(stage.loop, stage.id, "coder", HANDOFF_RENDER_MARKDOWN, question_answered,
                          next_question());
@@ -194,7 +195,7 @@ static void ask_everything(void)
     handoff_memory_list(stage.loop, &memories, question_answered, next_question());
     ask_to_send("", "a key", "analyst", question_answered, next_question());
     ask_to_send(child, NULL, "analyst", question_answered, next_question());
-    handoff_replay(stage.loop, nowhere, NULL, question_answered, next_question());
+    handoff_replay(stage.loop, nowhere, NULL, NULL, question_answered, next_question());
 }
 
 static void count_agent(void *context, const struct handoff_agent_stats *agent)

@@ -289,6 +289,31 @@ static void test_no_query_is_an_error(void **state)
     temp_spine_close(&temp);
 }
 
+static void test_boosts_change_while_it_runs(void **state)
+{
+    (void)state;
+    const struct handoff_search_boosts only_importance = {.importance = 100, .half_life_ms = 1000};
+    const struct handoff_search_boosts only_recency = {.recency = 100, .half_life_ms = 86400000};
+    const struct handoff_search_boosts none = {.half_life_ms = 1000};
+    temp_spine_open(&temp, NULL, usual);
+    remember("critical", "token bucket alpha", HANDOFF_IMPORTANCE_CRITICAL);
+    base_manual_clock_advance(&temp.clock, 86400000);
+    remember("newer", "token bucket beta", HANDOFF_IMPORTANCE_LOW);
+    handoff_spine_weigh(temp.spine, &only_importance);
+    assert_string_equal(order("bucket", 2), "critical newer");
+    assert_near(resolve.found[1].score, 0.5);
+    handoff_spine_weigh(temp.spine, &only_recency);
+    assert_string_equal(order("bucket", 2), "newer critical");
+    if (fabs(resolve.found[1].score - 0.75) > 1e-4)
+        fail_msg("seen %f", resolve.found[1].score);
+    handoff_spine_weigh(temp.spine, &none);
+    assert_string_equal(order("bucket", 2), "newer critical");
+    assert_near(resolve.found[1].score, 1);
+    handoff_spine_weigh(temp.spine, NULL);
+    assert_string_equal(order("bucket", 2), "critical newer");
+    temp_spine_close(&temp);
+}
+
 /* A search looks at some of the newest at least, however late it is. */
 static void test_a_search_whose_time_is_over_gives_what_it_has(void **state)
 {
@@ -327,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_relevance_of_what_was_asked_for),
         cmocka_unit_test(test_all_memories_are_candidates),
         cmocka_unit_test(test_the_same_question_gets_the_same_answer),
+        cmocka_unit_test(test_boosts_change_while_it_runs),
         cmocka_unit_test(test_a_search_whose_time_is_over_gives_what_it_has),
         cmocka_unit_test(test_no_query_is_an_error),
     };

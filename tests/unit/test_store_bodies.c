@@ -675,7 +675,7 @@ static atomic_uint failed_commits_told;
 static void count_failed(void *unused, const struct handoff_store_commit *commit)
 {
     (void)unused;
-    atomic_fetch_add(&failed_commits_told, commit->failed);
+    atomic_fetch_add(&failed_commits_told, commit->code != HANDOFF_OK);
 }
 
 /* And goes when its last envelope does. */

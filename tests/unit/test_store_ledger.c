@@ -453,6 +453,45 @@ static void test_what_was_only_assembled_is_continued_by_its_target(void **state
     assert_false(find_continued("task", "stranger")->is_party);
 }
 
+static enum handoff_code deliver(const struct made *made, const char *target)
+{
+    struct handoff_store_accept accept = {.stored = true, .put = {.id = made->id}};
+    accept.source = base_span_text("coder");
+    accept.asked_target = accept.standing.target = base_span_text(target);
+    accept.standing.state = HANDOFF_STATE_READY;
+    return run(&accept.put.job, submit_accept);
+}
+
+static void test_what_was_only_assembled_continues_nothing_until_it_is_delivered(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){.target = "coder"});
+    const struct made b = accept((struct wanted){.target = "coder"});
+    const struct made draft =
+        assemble((struct wanted){.source = "coder", .target = "tester", .parents = {&b, &a}});
+    ASSERT_CONTINUED("coder", &b, &a);
+    ASSERT_CONTINUED("tester", &draft);
+    assert_int_equal(deliver(&draft, "tester"), HANDOFF_OK);
+    ASSERT_CONTINUED("coder", &b);
+    ASSERT_CONTINUED("tester", &draft);
+    const struct made c = accept((struct wanted){.target = "coder"});
+    ASSERT_CONTINUED("coder", &c);
+    assert_sound();
+}
+
+static void test_a_handoff_beside_one_that_was_only_assembled_closes_its_parents(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){.target = "coder"});
+    const struct made b = accept((struct wanted){.target = "coder"});
+    assemble((struct wanted){.source = "coder", .target = "tester", .parents = {&b, &a}});
+    accept((struct wanted){.source = "coder", .target = "tester", .parents = {&b, &a}});
+    ASSERT_CONTINUED("coder", &b);
+    assemble((struct wanted){.source = "coder", .target = "tester", .parents = {&b}});
+    ASSERT_CONTINUED("coder", &b);
+    assert_sound();
+}
+
 static void test_a_replaced_one_is_not_continued(void **state)
 {
     (void)state;
@@ -700,6 +739,99 @@ static void test_siblings_go_one_by_one_and_the_parent_with_the_last(void **stat
     assert_int_equal(ask("SELECT count(*) FROM contributions"), 0);
 }
 
+static void test_removing_what_was_only_assembled_does_not_continue_its_parents(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){.target = "coder"});
+    const struct made b = accept((struct wanted){.target = "coder"});
+    const struct made draft =
+        assemble((struct wanted){.source = "coder", .target = "tester", .parents = {&b, &a}});
+    accept((struct wanted){.source = "tester", .target = "writer", .parents = {&draft}});
+    assert_int_equal(step(by_age).envelopes, 1);
+    open_store();
+    ASSERT_CONTINUED("coder", &b, &a);
+}
+
+static void test_removing_a_handoff_leaves_its_parents_continued(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){.target = "coder"});
+    const struct made b = accept((struct wanted){.target = "coder"});
+    const struct made c =
+        accept((struct wanted){.source = "coder", .target = "tester", .parents = {&b, &a}});
+    accept((struct wanted){.source = "tester", .target = "writer", .parents = {&c}});
+    finish(&c);
+    assert_int_equal(step(by_age).envelopes, 1);
+    open_store();
+    ASSERT_CONTINUED("coder", &b);
+}
+
+static void test_an_envelope_that_is_wrongly_taken_for_handed_off_is_noticed(void **state)
+{
+    struct handoff_store_report report;
+    (void)state;
+    const struct made a = accept((struct wanted){.target = "coder"});
+    assemble((struct wanted){.source = "coder", .target = "tester", .parents = {&a}});
+    open_database();
+    assert_sound();
+    assert_int_equal(
+        handoff_db_exec(&fixture.db, "UPDATE contributions SET handed_off = 1", &fixture.error),
+        HANDOFF_OK);
+    assert_int_equal(handoff_store_check(fixture.directory, &report, &fixture.error), HANDOFF_OK);
+    assert_non_null(strstr(report.problem, "which envelopes were handed off"));
+}
+
+/* ---- a store of before ------------------------------------------------------------------------
+ */
+
+/* 1 and 2 are for the coder; 3 is only assembled and continues both, 4 is handed off and continues
+   2, and 5 is all that is left of a handoff that continued 1. */
+static const char chain_of_before[] =
+    "INSERT INTO envelopes (seq, id, task_id, created_at, digest, cut_at, cut_size, body) VALUES"
+    " (1, zeroblob(16), 'task', 1, zeroblob(32), 0, 0, ''),"
+    " (2, randomblob(16), 'task', 2, zeroblob(32), 0, 0, ''),"
+    " (3, randomblob(16), 'task', 3, zeroblob(32), 0, 0, ''),"
+    " (4, randomblob(16), 'task', 4, zeroblob(32), 0, 0, ''),"
+    " (6, randomblob(16), 'task', 4, zeroblob(32), 0, 0, '');"
+    "INSERT INTO handoffs (seq, state, source, asked_target, target, pattern, deadline_at, due_at)"
+    " SELECT value, 0, 'planner', 'coder', 'coder', 0, 0, 0 FROM json_each('[1,2,4,6]');"
+    "INSERT INTO contributions (seq, hop, source, target, charged_to) VALUES (1, 1, NULL, NULL, "
+    "NULL),"
+    " (2, 1, NULL, NULL, NULL), (3, 2, 'coder', 'tester', NULL), (4, 2, NULL, NULL, NULL),"
+    " (5, 2, 'coder', 'tester', 6), (6, 3, NULL, NULL, NULL);"
+    "INSERT INTO addressed (task_id, agent, open, seq)"
+    " SELECT task_id, agent, open, seq FROM addresses;";
+
+static const char lineage_of_before[] =
+    "INSERT INTO lineage (child, place, parent) VALUES (3, 0, 2), (3, 1, 1), (%s)";
+
+static int64_t open_after_migration(const char *lineage)
+{
+    char sql[256];
+    const int before = HANDOFF_SCHEMA_HANDED_OFF - 1;
+    handoff_store_close(&fixture.store);
+    temp_remove(fixture.directory);
+    fixture.directory = temp_directory();
+    snprintf(fixture.database, sizeof fixture.database, "%s/handoff.db", fixture.directory);
+    open_database();
+    snprintf(sql, sizeof sql, lineage_of_before, lineage);
+    assert_int_equal(handoff_migrate(&fixture.db, before, &fixture.error), HANDOFF_OK);
+    assert_int_equal(handoff_db_exec(&fixture.db, chain_of_before, &fixture.error), HANDOFF_OK);
+    assert_int_equal(handoff_db_exec(&fixture.db, sql, &fixture.error), HANDOFF_OK);
+    assert_int_equal(handoff_migrate(&fixture.db, handoff_migrate_newest(), &fixture.error),
+                     HANDOFF_OK);
+    return ask("SELECT coalesce(sum(seq), 0) FROM addressed"
+               " WHERE agent = 'coder' AND open = 1 AND seq < 3");
+}
+
+static void test_in_a_store_of_before_what_was_only_assembled_continues_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(open_after_migration("4, 0, 2"), 1);
+    handoff_db_close(&fixture.db);
+    assert_int_equal(open_after_migration("5, 0, 1"), 2);
+}
+
 /* ---- a model -----------------------------------------------------------------------------------
  */
 
@@ -861,6 +993,8 @@ int main(void)
         WITH_STORE(test_where_all_is_continued_it_is_the_newest),
         WITH_STORE(test_who_took_it_over_continues_it),
         WITH_STORE(test_what_was_only_assembled_is_continued_by_its_target),
+        WITH_STORE(test_what_was_only_assembled_continues_nothing_until_it_is_delivered),
+        WITH_STORE(test_a_handoff_beside_one_that_was_only_assembled_closes_its_parents),
         WITH_STORE(test_a_replaced_one_is_not_continued),
         WITH_STORE(test_a_task_whose_first_envelope_was_replaced_begins_with_the_edit),
         WITH_STORE(test_who_began_a_task_is_a_party_and_others_are_not),
@@ -873,6 +1007,10 @@ int main(void)
         WITH_STORE(test_ancestors_outlive_their_bodies_and_rows_under_a_live_chain),
         WITH_STORE(test_a_parked_child_keeps_its_parents),
         WITH_STORE(test_siblings_go_one_by_one_and_the_parent_with_the_last),
+        WITH_STORE(test_removing_what_was_only_assembled_does_not_continue_its_parents),
+        WITH_STORE(test_removing_a_handoff_leaves_its_parents_continued),
+        WITH_STORE(test_an_envelope_that_is_wrongly_taken_for_handed_off_is_noticed),
+        WITH_STORE(test_in_a_store_of_before_what_was_only_assembled_continues_nothing),
         WITH_STORE(test_no_retention_takes_an_ancestor_from_what_is_left),
         WITH_STORE(test_the_body_of_an_older_version_stands_in),
     };

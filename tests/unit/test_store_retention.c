@@ -368,6 +368,10 @@ static void test_a_store_of_an_older_version(void **state)
     snprintf(version, sizeof version, "PRAGMA user_version = %d", HANDOFF_SCHEMA_KEPT - 1);
     assert_int_equal(
         handoff_db_exec(&fixture.db,
+                        "DROP TABLE decisions; DROP TABLE jobs; DROP TABLE job_items;"
+                        "DROP INDEX handoffs_parked_rows;"
+                        "ALTER TABLE handoffs DROP COLUMN summary;"
+                        "ALTER TABLE handoffs DROP COLUMN error;"
                         "DROP TRIGGER scope_grew; DROP TRIGGER scope_shrank; DROP TRIGGER "
                         "memory_tokens_removed;"
                         "CREATE TABLE memories_text (word TEXT);" /* no memory is in it */
@@ -381,6 +385,7 @@ static void test_a_store_of_an_older_version(void **state)
                         "DROP TABLE search_segments; ALTER TABLE memories DROP COLUMN task_id;"
                         "DROP TABLE memory_scopes; DROP TABLE memory_clock;"
                         "DROP TABLE contributions; DROP TABLE lineage; DROP TABLE refused_next;"
+                        "DROP TABLE publications; DROP TABLE channel_deliveries;"
                         "DROP TRIGGER addressed_another;"
                         "DROP TRIGGER addressed_by_attempt; DROP VIEW address_anew;"
                         "DROP VIEW addresses; DROP VIEW continuable; DROP TABLE addressed;"

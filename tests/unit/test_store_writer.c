@@ -481,7 +481,8 @@ static struct base_uuid put_small(struct handoff_store *store)
 }
 
 /* No commit syncs here, so nobody but a checkpoint finds out; and then nothing is copied any more.
- */
+   The first checkpoint must not come before the fault: it would let the next commit begin the WAL
+   anew, which syncs its header. So what starts one is more than the tables of a new store. */
 static void test_a_failed_sync_of_a_checkpoint_is_told_once(void **state)
 {
     enum { MANY = 1000 };
@@ -490,7 +491,11 @@ static void test_a_failed_sync_of_a_checkpoint_is_told_once(void **state)
     struct base_uuid last;
     int left = MANY;
     (void)state;
-    struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_NONE);
+    struct handoff_store *store =
+        open_with(&(struct handoff_store_options){.path = directory,
+                                                  .vfs = "fault",
+                                                  .durability = HANDOFF_DURABILITY_NONE,
+                                                  .checkpoint_pages = 1000});
     put_small(store); /* the first writes the WAL's header */
     fault_at(FAULT_SYNC, 1, true, SQLITE_IOERR_FSYNC);
     do {
@@ -537,6 +542,48 @@ static void test_a_full_disk_fails_the_group_and_recovers(void **state)
     free_group(puts);
     handoff_store_close(&store);
     base_mailbox_free(&mailbox);
+    temp_remove(directory);
+}
+
+static atomic_uint turned_bad, turned_good, probed;
+
+static void count_turns(void *observer, const struct handoff_store_commit *commit)
+{
+    (void)observer;
+    atomic_fetch_add(&turned_bad, commit->turned && commit->code == HANDOFF_ERR_STORE_FULL);
+    atomic_fetch_add(&turned_good, commit->turned && commit->code == HANDOFF_OK);
+    atomic_fetch_add(&probed, commit->probe && commit->jobs == 0);
+}
+
+/* A sidecar that is not ready is sent nothing, so no job shows that the disk has room again. */
+static void test_a_store_that_fails_finds_out_by_itself_when_it_no_longer_does(void **state)
+{
+    char *directory = temp_directory();
+    struct handoff_store_stats stats;
+    struct handoff_store_put_envelope put;
+    (void)state;
+    struct handoff_store *store = open_with(&(struct handoff_store_options){
+        .path = directory, .vfs = "fault", .on_commit = count_turns});
+    put_small(store);
+    assert_int_equal(handoff_store_failing(store), HANDOFF_OK);
+    fault_at(FAULT_WRITE, 1, true, SQLITE_FULL);
+    temp_envelope(&put, &ids, "task", 1000);
+    assert_int_equal(temp_put(store, &put), HANDOFF_ERR_STORE_FULL);
+    assert_int_equal(handoff_store_failing(store), HANDOFF_ERR_STORE_FULL);
+    while (atomic_load(&probed) == 0)
+        sched_yield();
+    assert_int_equal(handoff_store_failing(store), HANDOFF_ERR_STORE_FULL);
+    handoff_store_stats(store, &stats);
+    assert_true(stats.commits_failed >= 2);
+    fault_lift();
+    while (handoff_store_failing(store) != HANDOFF_OK)
+        sched_yield();
+    assert_int_equal(temp_put(store, &put), HANDOFF_OK);
+    handoff_store_close(&store);
+    assert_int_equal(atomic_load(&turned_bad), 1);
+    assert_int_equal(atomic_load(&turned_good), 1);
+    temp_envelope_free(&put);
+    assert_sound(directory);
     temp_remove(directory);
 }
 
@@ -674,7 +721,7 @@ static atomic_uint largest_group, observed_jobs;
 
 static void observe(void *observer, const struct handoff_store_commit *commit)
 {
-    BASE_CHECK(observer == &largest_group && commit->duration_ns > 0 && !commit->failed);
+    BASE_CHECK(observer == &largest_group && commit->duration_ns > 0 && commit->code == HANDOFF_OK);
     atomic_fetch_add(&observed_jobs, commit->jobs);
     if (commit->jobs > atomic_load(&largest_group))
         atomic_store(&largest_group, commit->jobs);
@@ -768,6 +815,7 @@ int main(void)
         cmocka_unit_test(test_every_nth_write_fails),
         cmocka_unit_test(test_every_nth_write_finds_a_full_disk),
         cmocka_unit_test(test_a_full_disk_fails_the_group_and_recovers),
+        cmocka_unit_test(test_a_store_that_fails_finds_out_by_itself_when_it_no_longer_does),
         cmocka_unit_test(test_every_allocation_failure_while_putting),
         cmocka_unit_test(test_many_loops_share_commits),
         cmocka_unit_test(test_close_drains),

@@ -212,8 +212,12 @@ static void test_open_questions_get_half_of_the_budget_and_the_oldest_go(void **
     struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_INHERITED, 0, 0)};
     struct handoff_trim_plan plan = plan_of(500, memories, 1);
     memories[0].age = 2;
+    const uint32_t rest[] = {150};
+    struct numbers decisions = numbers(1, rest);
     plan.lists[HANDOFF_PART_UNRESOLVED] = &unresolved.list;
+    plan.lists[HANDOFF_PART_DECISIONS] = &decisions.list;
     assert_true(handoff_trim(&plan));
+    assert_int_equal(decisions.list.kept, 1);
     assert_int_equal(unresolved.list.kept, 2);
     assert_int_equal(unresolved.form[1], HANDOFF_ENTRY_OMITTED);
     assert_int_equal(unresolved.form[2], HANDOFF_ENTRY_WHOLE);
@@ -221,6 +225,24 @@ static void test_open_questions_get_half_of_the_budget_and_the_oldest_go(void **
     plan.budget = 1000; /* all of it is less than half */
     assert_true(handoff_trim(&plan));
     assert_int_equal(unresolved.list.kept, 4);
+}
+
+static void test_open_questions_beyond_half_take_what_is_left(void **state)
+{
+    (void)state;
+    const uint32_t costs[] = {100, 30, 100, 100, 100};
+    struct numbers unresolved = numbers(5, costs);
+    struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_FOUND, 60, 0)};
+    struct handoff_trim_plan plan = plan_of(500, memories, 1);
+    plan.lists[HANDOFF_PART_UNRESOLVED] = &unresolved.list;
+    assert_true(handoff_trim(&plan));
+    assert_int_equal(unresolved.list.kept, 4);
+    assert_int_equal(unresolved.form[0], HANDOFF_ENTRY_OMITTED);
+    assert_int_equal(memories[0].form, F);
+    plan.budget = 490; /* what was found comes behind them */
+    assert_true(handoff_trim(&plan));
+    assert_int_equal(unresolved.list.kept, 4);
+    assert_int_equal(memories[0].form, NONE);
 }
 
 /* Not some older one that happens to be smaller. */
@@ -232,12 +254,16 @@ static void test_behind_the_first_open_question_without_room_all_older_ones_go(v
     struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_INHERITED, 0, 0)};
     struct handoff_trim_plan plan = plan_of(500, memories, 1);
     memories[0].age = 2; /* as old as the last question */
+    const uint32_t rest[] = {281};
+    struct numbers decisions = numbers(1, rest);
     plan.lists[HANDOFF_PART_UNRESOLVED] = &unresolved.list;
+    plan.lists[HANDOFF_PART_DECISIONS] = &decisions.list;
     assert_true(handoff_trim(&plan));
     assert_int_equal(unresolved.form[2], HANDOFF_ENTRY_WHOLE);
     assert_int_equal(memories[0].form, R);
     assert_int_equal(unresolved.form[1], HANDOFF_ENTRY_OMITTED);
     assert_int_equal(unresolved.form[0], HANDOFF_ENTRY_OMITTED);
+    assert_int_equal(decisions.list.kept, 1);
 }
 
 static void test_an_open_question_larger_than_half_of_the_budget_hides_no_other(void **state)
@@ -441,7 +467,13 @@ static void check_full(const struct handoff_trim_plan *plan)
 
 enum { SLACK = 9 }; /* tokens of what opens and ends lists */
 
-/* Nothing that was trimmed would still have fitted at the end: the budget is used. */
+static bool is_larger_than_half(const struct handoff_trim_plan *plan, int part, uint32_t cost)
+{
+    return part == HANDOFF_PART_UNRESOLVED && 2 * (uint64_t)(cost + SLACK) > plan->budget;
+}
+
+/* Nothing that was trimmed would still have fitted at the end: the budget is used. Except for open
+   questions that are larger than half of it. */
 static void check_used_well(const struct handoff_trim_plan *plan)
 {
     for (size_t i = 0; i < plan->nmemories; i++) {
@@ -459,8 +491,9 @@ static void check_used_well(const struct handoff_trim_plan *plan)
     }
     for (int i = 0; i < HANDOFF_LISTS; i++) {
         const struct numbers *list = (const struct numbers *)plan->lists[i];
-        for (size_t e = 0; list && i != HANDOFF_PART_UNRESOLVED && e < list->list.count; e++) {
-            if (list->form[e] == HANDOFF_ENTRY_OMITTED)
+        for (size_t e = 0; list && e < list->list.count; e++) {
+            if (list->form[e] == HANDOFF_ENTRY_OMITTED &&
+                !is_larger_than_half(plan, i, list->cost[e]))
                 assert_true(plan->count + list->cost[e] + SLACK > plan->budget);
         }
     }
@@ -519,6 +552,7 @@ int main(void)
         cmocka_unit_test(test_the_best_form_goes_to_pins_then_to_this_hop_then_to_steps),
         cmocka_unit_test(test_decisions_and_remaining_go_newest_first_before_pins),
         cmocka_unit_test(test_open_questions_get_half_of_the_budget_and_the_oldest_go),
+        cmocka_unit_test(test_open_questions_beyond_half_take_what_is_left),
         cmocka_unit_test(test_behind_the_first_open_question_without_room_all_older_ones_go),
         cmocka_unit_test(test_an_open_question_larger_than_half_of_the_budget_hides_no_other),
         cmocka_unit_test(test_open_questions_within_half_are_never_trimmed),

@@ -12,8 +12,11 @@
 #include "lib/base/memory.h"
 #include "tests/support/failing_memory.h"
 
-#define OUR_ID   "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
-#define OTHER_ID "0199a1b2-c3d4-7e5f-8a9b-ffffffffffff"
+#define OUR_ID    "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
+#define OTHER_ID  "0199a1b2-c3d4-7e5f-8a9b-ffffffffffff"
+#define PUBLISHED "0199A1B2-c3d4-7e5f-8a9b-aaaaaaaaaaaa"
+
+static const struct handoff_named ours = {.handoff = OUR_ID};
 
 struct row {
     const char *rule;
@@ -119,7 +122,7 @@ static void test_every_rule(void **state)
             .body_size = row->body ? strlen(row->body) : 0,
         };
         struct handoff_finding finding;
-        handoff_judge(&answer, OUR_ID, row->mode, &finding);
+        handoff_judge(&answer, &ours, row->mode, &finding);
         if (finding.verdict != row->verdict || finding.result != row->result)
             fail_msg("%s: verdict %d, result %s", row->rule, (int)finding.verdict,
                      handoff_result_name(finding.result));
@@ -135,7 +138,7 @@ static void test_the_agents_own_words_are_kept(void **state)
     struct handoff_answer answer = {
         .answered = true, .status = 200, .body = body, .body_size = sizeof body - 1};
     struct handoff_finding finding;
-    handoff_judge(&answer, OUR_ID, HANDOFF_ACK_EXPLICIT, &finding);
+    handoff_judge(&answer, &ours, HANDOFF_ACK_EXPLICIT, &finding);
     assert_string_equal(finding.said, "disk full");
 }
 
@@ -152,7 +155,7 @@ static void test_long_words_are_cut_between_characters(void **state)
     struct handoff_answer answer = {
         .answered = true, .status = 200, .body = body, .body_size = size};
     struct handoff_finding finding;
-    handoff_judge(&answer, OUR_ID, HANDOFF_ACK_EXPLICIT, &finding);
+    handoff_judge(&answer, &ours, HANDOFF_ACK_EXPLICIT, &finding);
     assert_int_equal(strlen(finding.said), 199); /* x and 99 whole characters */
 }
 
@@ -161,7 +164,7 @@ static struct handoff_finding judged(int status, const char *body, size_t size)
     const struct handoff_answer answer = {
         .answered = true, .status = status, .body = body, .body_size = size};
     struct handoff_finding finding;
-    handoff_judge(&answer, OUR_ID, HANDOFF_ACK_EXPLICIT, &finding);
+    handoff_judge(&answer, &ours, HANDOFF_ACK_EXPLICIT, &finding);
     return finding;
 }
 
@@ -213,7 +216,7 @@ static void test_retry_after_is_passed_on(void **state)
     (void)state;
     struct handoff_answer answer = {.answered = true, .status = 503, .retry_after_ms = 7000};
     struct handoff_finding finding;
-    handoff_judge(&answer, OUR_ID, HANDOFF_ACK_EXPLICIT, &finding);
+    handoff_judge(&answer, &ours, HANDOFF_ACK_EXPLICIT, &finding);
     assert_int_equal(finding.retry_after_ms, 7000);
 }
 
@@ -222,7 +225,7 @@ static struct handoff_finding judge_body(int status, const char *body)
     const struct handoff_answer answer = {
         .answered = true, .status = status, .body = body, .body_size = strlen(body)};
     struct handoff_finding finding;
-    handoff_judge(&answer, OUR_ID, HANDOFF_ACK_EXPLICIT, &finding);
+    handoff_judge(&answer, &ours, HANDOFF_ACK_EXPLICIT, &finding);
     return finding;
 }
 
@@ -257,7 +260,7 @@ static void test_an_answer_that_no_memory_is_left_for_is_not_judged(void **state
     for (; reached; n++) {
         struct handoff_finding finding;
         failing_memory_at(n);
-        handoff_judge(&answer, OUR_ID, HANDOFF_ACK_STATUS, &finding);
+        handoff_judge(&answer, &ours, HANDOFF_ACK_STATUS, &finding);
         reached = atomic_load(&failing_memory_hit);
         failing_memory_at(0);
         assert_int_equal(finding.shortage,
@@ -268,9 +271,30 @@ static void test_an_answer_that_no_memory_is_left_for_is_not_judged(void **state
     assert_true(n > 2);
 }
 
+/* The agent of a publication's delivery may name what its envelope is called. */
+static void test_a_publication_is_named_by_its_envelope_too(void **state)
+{
+    (void)state;
+    static const struct handoff_named both = {.handoff = OUR_ID, .publication = PUBLISHED};
+    static const char *const ids[] = {OUR_ID, PUBLISHED};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        char body[256];
+        const int size = snprintf(body, sizeof body, "{\"ack\":\"%s\"}", ids[i]);
+        const struct handoff_answer answer = {
+            .answered = true, .status = 200, .body = body, .body_size = (size_t)size};
+        struct handoff_finding finding;
+        handoff_judge(&answer, &both, HANDOFF_ACK_EXPLICIT, &finding);
+        assert_int_equal(finding.verdict, HANDOFF_VERDICT_ACKNOWLEDGED);
+        handoff_judge(&answer, &ours, HANDOFF_ACK_EXPLICIT, &finding);
+        assert_int_equal(finding.verdict,
+                         i == 0 ? HANDOFF_VERDICT_ACKNOWLEDGED : HANDOFF_VERDICT_RETRY);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_publication_is_named_by_its_envelope_too),
         cmocka_unit_test(test_every_rule),
         cmocka_unit_test(test_the_agents_own_words_are_kept),
         cmocka_unit_test(test_long_words_are_cut_between_characters),

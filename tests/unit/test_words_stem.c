@@ -72,7 +72,7 @@ static int compare(void)
         stem[size] = '\0';
         if (strcmp(stem, (const char *)sqlite3_column_text(stems, 1)) != 0)
             print_message("%s\n", word);
-        assert_string_equal(stem, sqlite3_column_text(stems, 1));
+        assert_string_equal(stem, (const char *)sqlite3_column_text(stems, 1));
     }
     sqlite3_finalize(stems);
     run("DELETE FROM text");

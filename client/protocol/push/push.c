@@ -83,12 +83,18 @@ static void on_post_done(struct handoff_post *post, const struct handoff_answer 
     struct handoff_delivery *delivery = BASE_CONTAINER_OF(push, struct handoff_delivery, space);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     struct handoff_finding finding;
+    char publication[BASE_UUID_TEXT];
+    struct handoff_named named = {.handoff = delivery->id_text};
+    if (handoff_delivery_is_of_publication(delivery)) {
+        base_uuid_format(&delivery->publication, publication);
+        named.publication = publication;
+    }
     if (answer->shortage != HANDOFF_SHORTAGE_NONE) {
         handoff_delivery_not_attempted(delivery, answer->shortage);
         return;
     }
     push->unheard = !answer->answered && answer->failure == HANDOFF_RESULT_TIMEOUT;
-    handoff_judge(answer, delivery->id_text, delivery->settings->options.ack, &finding);
+    handoff_judge(answer, &named, delivery->settings->options.ack, &finding);
     if (finding.shortage != HANDOFF_SHORTAGE_NONE) {
         handoff_delivery_not_attempted(delivery, finding.shortage);
         return;

@@ -47,32 +47,40 @@ struct statement {
 };
 
 /* UUIDs are compared without case: an agent may have passed ours through a parser of its own. */
-static bool is_ours(const char *text, size_t size, const char *id)
+static bool names_id(const char *text, size_t size, const char *id)
 {
     return size == strlen(id) && strncasecmp(text, id, size) == 0;
 }
 
-static void read_header(struct statement *statement, const char *value, const char *id)
+/* Agents that were written for handoffs acknowledge the id that the envelope has. */
+static bool is_ours(const char *text, size_t size, const struct handoff_named *named)
+{
+    return names_id(text, size, named->handoff) ||
+           (named->publication && names_id(text, size, named->publication));
+}
+
+static void read_header(struct statement *statement, const char *value,
+                        const struct handoff_named *named)
 {
     size_t size = strcspn(value, " \t\r\n;,");
-    if (is_ours(value, size, id))
+    if (is_ours(value, size, named))
         statement->acks_ours = true;
     else
         statement->names_other = true;
 }
 
 static void read_object(struct statement *statement, struct handoff_finding *finding,
-                        yyjson_val *root, const char *id)
+                        yyjson_val *root, const struct handoff_named *named)
 {
     yyjson_val *ack = yyjson_obj_get(root, "ack");
     if (yyjson_is_str(ack)) {
-        if (is_ours(yyjson_get_str(ack), yyjson_get_len(ack), id))
+        if (is_ours(yyjson_get_str(ack), yyjson_get_len(ack), named))
             statement->acks_ours = true;
         else
             statement->names_other = true;
     }
     yyjson_val *nack = yyjson_obj_get(root, "nack");
-    if (!yyjson_is_str(nack) || !is_ours(yyjson_get_str(nack), yyjson_get_len(nack), id))
+    if (!yyjson_is_str(nack) || !is_ours(yyjson_get_str(nack), yyjson_get_len(nack), named))
         return;
     statement->nacks_ours = true;
     yyjson_val *retry = yyjson_obj_get(root, "retry");
@@ -96,7 +104,7 @@ static void read_next(struct handoff_finding *finding, yyjson_val *root)
 }
 
 static void read_body(struct statement *statement, struct handoff_finding *finding,
-                      const struct handoff_answer *answer, const char *id)
+                      const struct handoff_answer *answer, const struct handoff_named *named)
 {
     if (answer->body_size == 0)
         return;
@@ -108,7 +116,7 @@ static void read_body(struct statement *statement, struct handoff_finding *findi
     if (!doc)
         return; /* anything but an object (a page of an error, say) is no statement */
     if (yyjson_is_obj(yyjson_doc_get_root(doc))) {
-        read_object(statement, finding, yyjson_doc_get_root(doc), id);
+        read_object(statement, finding, yyjson_doc_get_root(doc), named);
         if (statement->acks_ours)
             read_next(finding, yyjson_doc_get_root(doc));
     }
@@ -269,7 +277,7 @@ static void drop_next(struct handoff_finding *finding)
     finding->next_size = 0;
 }
 
-void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
+void handoff_judge(const struct handoff_answer *answer, const struct handoff_named *named,
                    enum handoff_ack_mode mode, struct handoff_finding *finding)
 {
     *finding = (struct handoff_finding){.retry_after_ms = answer->retry_after_ms};
@@ -280,8 +288,8 @@ void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
     }
     struct statement statement = {0};
     if (answer->ack_header)
-        read_header(&statement, answer->ack_header, handoff_id);
-    read_body(&statement, finding, answer, handoff_id);
+        read_header(&statement, answer->ack_header, named);
+    read_body(&statement, finding, answer, named);
     if (finding->shortage != HANDOFF_SHORTAGE_NONE)
         return;
     judge_answer(finding, answer, &statement, mode);

@@ -25,9 +25,15 @@
 #include "client/protocol/protocol.h"
 #include "client/transport/transport.h"
 
+/* The ids by which an answer may name what was sent. */
+struct handoff_named {
+    const char *handoff;
+    const char *publication; /* its envelope's id, where that is another; NULL: it is not */
+};
+
 /* All of the finding but what the request observed, which is zero. finding->next is the caller's to
    base_free(). */
-void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
+void handoff_judge(const struct handoff_answer *answer, const struct handoff_named *named,
                    enum handoff_ack_mode mode, struct handoff_finding *finding);
 
 #endif

@@ -7,6 +7,7 @@
 #include "client/spine/embedded/embedded_spine.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "lib/words/words.h"
 
 enum { SEARCH_TIMEOUT_MS = 50 };
 
@@ -16,6 +17,21 @@ static void close_embedded(struct handoff_spine *spine)
     base_free(handoff_embedded_of(spine));
 }
 
+static void weigh_embedded(struct handoff_spine *spine, const struct handoff_search_boosts *boosts)
+{
+    struct handoff_embedded *embedded = handoff_embedded_of(spine);
+    atomic_store(&embedded->importance, boosts->importance);
+    atomic_store(&embedded->recency, boosts->recency);
+    atomic_store(&embedded->task, boosts->task);
+    atomic_store(&embedded->agent, boosts->agent);
+    atomic_store(&embedded->half_life_ms, boosts->half_life_ms);
+}
+
+static bool is_embedded_complete(struct handoff_spine *spine)
+{
+    return handoff_memory_index_is_complete(handoff_embedded_of(spine)->index);
+}
+
 static const struct handoff_spine_driver driver = {
     .kind = "embedded",
     .can = HANDOFF_SPINE_CAN_RESOLVE | HANDOFF_SPINE_CAN_LIST | HANDOFF_SPINE_CAN_PUT |
@@ -23,11 +39,14 @@ static const struct handoff_spine_driver driver = {
            HANDOFF_SPINE_CAN_STATS,
     .resolve = handoff_embedded_resolve,
     .list = handoff_embedded_list,
+    .prepare_put = handoff_embedded_prepare_put,
     .put = handoff_embedded_put,
     .remove = handoff_embedded_remove,
     .pin = handoff_embedded_pin,
     .keep_tokens = handoff_embedded_keep_tokens,
     .stats = handoff_embedded_stats,
+    .weigh = weigh_embedded,
+    .is_complete = is_embedded_complete,
     .close = close_embedded,
 };
 
@@ -43,12 +62,12 @@ enum handoff_code handoff_embedded_spine_open(struct handoff_spine **spine,
     handoff_spine_init(&embedded->spine, &driver, options->limits);
     embedded->store = store;
     embedded->clock = options->clock ? options->clock : &base_clock_system;
-    embedded->boosts = handoff_match_boosts_default;
-    if (options->half_life_ms > 0)
-        embedded->boosts.half_life_ms = options->half_life_ms;
+    embedded->words = options->no_stemming ? WORDS_NO_STEM : 0;
+    handoff_spine_weigh(&embedded->spine, NULL);
     embedded->search_timeout_ms =
         options->search_timeout_ms > 0 ? options->search_timeout_ms : SEARCH_TIMEOUT_MS;
-    enum handoff_code code = handoff_memory_index_open(&embedded->index, store, 0, error);
+    enum handoff_code code =
+        handoff_memory_index_open(&embedded->index, store, embedded->words, error);
     if (code != HANDOFF_OK)
         base_free(embedded);
     else

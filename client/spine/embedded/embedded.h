@@ -27,7 +27,11 @@ struct handoff_embedded {
     struct handoff_spine spine;
     struct handoff_store *store;
     const struct base_clock *clock;
-    struct handoff_match_boosts boosts;
+    unsigned words; /* flags of words_begin, for memories and queries */
+    /* struct handoff_search_boosts; any thread. A search while they change may have some of each.
+     */
+    _Atomic(uint32_t) importance, recency, task, agent;
+    _Atomic(int64_t) half_life_ms;
     int64_t search_timeout_ms;
     struct handoff_memory_index *index;
     _Atomic(int) pins; /* enum handoff_embedded_pins; any thread */
@@ -67,6 +71,8 @@ handoff_embedded_call(struct handoff_embedded_scratch *scratch)
 }
 
 /* write.c */
+void handoff_embedded_prepare_put(struct handoff_spine *, struct handoff_spine_put *,
+                                  struct base_arena *);
 enum handoff_spine_progress handoff_embedded_put(struct handoff_spine *,
                                                  struct handoff_spine_put *);
 enum handoff_spine_progress handoff_embedded_remove(struct handoff_spine *,

@@ -14,8 +14,8 @@
 
 struct handoff_embedded_options {
     struct handoff_memory_limits limits; /* a 0 is the default */
-    int64_t half_life_ms;                /* after which recency counts half; 0: 7 days */
     int64_t search_timeout_ms;           /* after which a search gives what it has; 0: 50 */
+    bool no_stemming;                    /* words are found as they are written only */
     const struct base_clock *clock;      /* NULL: the system's */
 };
 

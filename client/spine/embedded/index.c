@@ -12,21 +12,32 @@
 #include "client/spine/embedded/index_internal.h"
 #include "client/spine/embedded/place.h"
 #include "lib/base/check.h"
+#include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-/* So many are read from the rows before the store is open: some 40 ms. */
-enum { FILLED_AT_ONCE = 2 * SEARCH_SEAL_DOCUMENTS };
+/* So many are read from the rows before the store is open, as far as they are read in that time,
+   but no fewer than the least. A step takes some 5 ms. */
+enum {
+    FILLED_LEAST = 2048,
+    FILLED_MOST = 2 * SEARCH_SEAL_DOCUMENTS,
+    FILLED_AT_ONCE = 1024,
+    FILLING_MS = 40,
+};
 
 /* So many are put or removed before the index's thread looks whether to merge; a long one counts as
    several. */
 enum { WAKE_EVERY = SEARCH_SEAL_DOCUMENTS, TERM_BYTES_OF_ONE = 4096 };
+
+enum { TERM_BYTES_KEPT = 1024 * 1024 };
 
 /* ---- the writer's transactions --------------------------------------------------------------- */
 
 static void forget_changes(void *context)
 {
     struct handoff_memory_index *index = context;
+    if (index->put.terms.capacity > TERM_BYTES_KEPT) /* of one long group, for ever */
+        handoff_index_batch_free(&index->put);
     handoff_index_batch_begin(&index->put);
     base_buffer_clear(&index->removed);
 }
@@ -63,11 +74,35 @@ static void apply_changes(void *context)
 
 enum handoff_code handoff_memory_index_put(struct handoff_memory_index *index,
                                            const struct handoff_memory *memory,
+                                           const struct words_document *words,
                                            struct handoff_error *error)
 {
     BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
-    return handoff_index_batch_add(&index->put, memory) ? HANDOFF_OK
-                                                        : handoff_error_no_memory(error);
+    const bool added = words ? handoff_index_batch_add_described(&index->put, memory, words)
+                             : handoff_index_batch_add(&index->put, memory);
+    return added ? HANDOFF_OK : handoff_error_no_memory(error);
+}
+
+static void note_last(void *context, struct search_segment *segment)
+{
+    int64_t *last = context, key;
+    struct search_segment_facts facts;
+    bool removed;
+    search_segment_read_facts(segment, &facts);
+    if (facts.documents > 0 &&
+        search_segment_keys(segment, facts.documents - 1, &key, &removed, 1) == 1 && key > *last)
+        *last = key;
+}
+
+int64_t handoff_memory_index_last(struct handoff_memory_index *index)
+{
+    int64_t last = 0;
+    size_t count;
+    const struct search_document *documents = handoff_index_batch_end(&index->put, &count);
+    for (size_t i = 0; i < count; i++)
+        last = documents[i].key > last ? documents[i].key : last;
+    search_index_visit(index->search, note_last, &last);
+    return last;
 }
 
 /* What was put in the same transaction is added before it is removed. */
@@ -86,9 +121,29 @@ static enum handoff_code name_files(struct handoff_memory_index *index, const ch
 {
     const size_t size = strlen(database) + sizeof "-search-";
     index->files = base_malloc(size);
-    if (!index->files)
+    index->folder = base_strdup(database);
+    if (!index->files || !index->folder)
         return handoff_error_no_memory(error);
     snprintf(index->files, size, "%s-search-", database);
+    char *slash = strrchr(index->folder, '/');
+    BASE_CHECK(slash); /* the store's path has one */
+    slash[slash == index->folder] = '\0';
+    return HANDOFF_OK;
+}
+
+/* Whoever cannot read the table of files can still hand off: all of it is made anew. */
+static enum handoff_code attach_files_or_none(struct handoff_memory_index *index,
+                                              struct handoff_db *db, struct handoff_error *error)
+{
+    enum handoff_code code = handoff_index_attach_files(index, db, error);
+    if (code == HANDOFF_OK || code == HANDOFF_ERR_OUT_OF_MEMORY)
+        return code;
+    search_index_close(&index->search);
+    index->search = search_index_open(index->words);
+    if (!index->search)
+        return handoff_error_no_memory(error);
+    search_index_lose(index->search, atomic_load(&index->known));
+    handoff_error_clear(error);
     return HANDOFF_OK;
 }
 
@@ -104,21 +159,27 @@ static enum handoff_code read_files(struct handoff_memory_index *index, struct h
     atomic_store(&index->known, known);
     search_index_lose(index->search, known); /* until the rows were looked at */
     if (code == HANDOFF_OK)
-        code = handoff_index_attach_files(index, db, error);
+        code = attach_files_or_none(index, db, error);
     handoff_store_reader_done(index->store, db);
+    if (code == HANDOFF_OK)
+        handoff_index_remove_files(index);
     return code;
 }
 
-/* Whoever cannot read a memory can still hand off: what was not read now, the thread reads later,
-   and searches say that it is missing. */
+/* Whoever cannot read a memory can still hand off: what was not read now, or not in time, the
+   thread reads later, and searches say that it is missing. */
 static enum handoff_code fill_newest(struct handoff_memory_index *index,
                                      struct handoff_error *error)
 {
     struct handoff_error unread = {0};
-    size_t left = FILLED_AT_ONCE, count = 1;
+    size_t done = 0, count = 1;
     enum handoff_code code = HANDOFF_OK;
-    for (; code == HANDOFF_OK && count > 0 && left > 0; left -= count)
-        code = handoff_index_fill_memory(index, left, &count, &unread);
+    const int64_t until_ns = base_monotonic_ns(&base_clock_system) + FILLING_MS * INT64_C(1000000);
+    while (code == HANDOFF_OK && count > 0 && done < FILLED_MOST &&
+           (done < FILLED_LEAST || base_monotonic_ns(&base_clock_system) < until_ns)) {
+        code = handoff_index_fill_memory(index, FILLED_AT_ONCE, &count, &unread);
+        done += count;
+    }
     return code == HANDOFF_ERR_OUT_OF_MEMORY ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
@@ -139,10 +200,16 @@ static void free_index(struct handoff_memory_index *index)
     handoff_index_batch_free(&index->put);
     base_buffer_free(&index->removed);
     base_free(index->files);
+    base_free(index->folder);
     pthread_cond_destroy(&index->changed);
     pthread_mutex_destroy(&index->lock);
     index->magic = 0;
     base_free(index);
+}
+
+unsigned handoff_memory_index_flags(uint32_t words)
+{
+    return (words - 1) & WORDS_NO_STEM;
 }
 
 static struct handoff_memory_index *make_index(struct handoff_store *store, unsigned flags)
@@ -205,6 +272,12 @@ struct search_index *handoff_memory_index_search(struct handoff_memory_index *in
 {
     BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
     return index->search;
+}
+
+void handoff_memory_index_mend(struct handoff_memory_index *index)
+{
+    BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
+    handoff_index_thread_wake(index);
 }
 
 bool handoff_memory_index_is_complete(struct handoff_memory_index *index)

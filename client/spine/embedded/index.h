@@ -21,6 +21,7 @@
 #include "client/spine/spine.h"
 #include "client/store/store.h"
 #include "lib/search/search.h"
+#include "lib/words/document.h"
 
 struct handoff_memory_index;
 
@@ -29,6 +30,8 @@ struct handoff_memory_index;
 enum handoff_code handoff_memory_index_open(struct handoff_memory_index **index,
                                             struct handoff_store *store, unsigned flags,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Of an index whose files are of these words (struct search_segment_facts). */
+unsigned handoff_memory_index_flags(uint32_t words);
 /* Takes NULL and pointers to NULL. */
 void handoff_memory_index_close(struct handoff_memory_index **index);
 
@@ -36,6 +39,9 @@ void handoff_memory_index_close(struct handoff_memory_index **index);
 struct search_index *handoff_memory_index_search(struct handoff_memory_index *index);
 /* Whether it has all memories. Any thread. */
 bool handoff_memory_index_is_complete(struct handoff_memory_index *index);
+/* A search met a file that is damaged (struct search_query): it is made anew at once. Any thread.
+ */
+void handoff_memory_index_mend(struct handoff_memory_index *index);
 /* Waits until it is, and all of it is in files; or until that failed. For command lines and tests.
    `progress` is called now and then on the caller's thread, with how many rows were read; NULL: it
    is not. */
@@ -47,7 +53,10 @@ enum handoff_code handoff_memory_index_settle(struct handoff_memory_index *index
 /* In a job, on the writer's thread: they count once the job's transaction is committed. */
 enum handoff_code handoff_memory_index_put(struct handoff_memory_index *index,
                                            const struct handoff_memory *memory,
+                                           const struct words_document *words, /* NULL: not yet */
                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Likewise: the greatest seq that it knows, also of a memory that was removed and still counts. */
+int64_t handoff_memory_index_last(struct handoff_memory_index *index);
 enum handoff_code handoff_memory_index_remove(struct handoff_memory_index *index, int64_t seq,
                                               struct handoff_error *error) HANDOFF_MUST_CHECK;
 

@@ -25,9 +25,14 @@ void handoff_index_batch_begin(struct handoff_index_batch *batch)
 
 bool handoff_index_batch_add(struct handoff_index_batch *batch, const struct handoff_memory *memory)
 {
-    struct words_document *words = &batch->words;
-    if (!handoff_memory_describe(memory, batch->flags, words))
-        return false;
+    return handoff_memory_describe(memory, batch->flags, &batch->words) &&
+           handoff_index_batch_add_described(batch, memory, &batch->words);
+}
+
+bool handoff_index_batch_add_described(struct handoff_index_batch *batch,
+                                       const struct handoff_memory *memory,
+                                       const struct words_document *words)
+{
     const struct search_document document = {.key = memory->version,
                                              .changed_ms = memory->updated_ms,
                                              .length = words->length,

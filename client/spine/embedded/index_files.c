@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "client/spine/embedded/index_internal.h"
@@ -19,7 +20,12 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-enum { NUMBER_TEXT = 24, SEGMENTS_MAX = 4096 };
+enum {
+    NUMBER_TEXT = 24,
+    RESERVE_BYTES = 64 * 1024 * 1024, /* of the disk, that no file of the index takes, */
+    RESERVE_SHARE = 16,               /* or such a share of a small disk */
+    GONE_AT_ONCE = 256,               /* of a job: others wait for it */
+};
 
 static char *file_path(const struct handoff_memory_index *index, int64_t number)
 {
@@ -36,20 +42,61 @@ static bool is_path_ours(const struct handoff_memory_index *index)
     return handoff_store_displaced_file(index->store) == NULL;
 }
 
+/* The index can be made anew at any time, and handoffs cannot: what is left is theirs. A disk that
+   cannot be asked is tried. */
+static bool has_room(const struct handoff_memory_index *index, size_t size)
+{
+    struct statvfs disk;
+    if (statvfs(index->folder, &disk) != 0)
+        return true;
+    const uint64_t left = (uint64_t)disk.f_bavail * disk.f_frsize;
+    const uint64_t share = (uint64_t)disk.f_blocks * disk.f_frsize / RESERVE_SHARE;
+    return left >= size + (share < RESERVE_BYTES ? share : RESERVE_BYTES);
+}
+
+static void cannot_write(int why, struct handoff_error *error)
+{
+    if (why == ENOSPC || why == EDQUOT)
+        handoff_error_set(error, HANDOFF_ERR_STORE_FULL,
+                          "the disk has no room for a file of the search index", "storage.path",
+                          NULL);
+    else if (why == ENOMEM || why == EMFILE || why == ENFILE)
+        handoff_error_no_memory(error);
+    else
+        handoff_error_set(error, HANDOFF_ERR_STORE_IO,
+                          "a file of the search index cannot be written", "storage.path", NULL);
+}
+
+/* 0, or errno; then there is no file. */
+static int write_and_open(const struct handoff_memory_index *index, const char *path,
+                          struct base_span bytes, struct search_segment **segment)
+{
+    int failed =
+        has_room(index, bytes.size) ? search_segment_write(path, bytes, &index->stopping) : ENOSPC;
+    if (failed != 0)
+        return failed;
+    failed = EIO;
+    if (handoff_path_sync_name(path) == 0) {
+        *segment = search_segment_open(path, index->words, index->next_number);
+        failed = *segment ? 0 : errno;
+    }
+    if (failed != 0)
+        unlink(path); /* or each retry would leave one more */
+    return failed;
+}
+
 struct search_segment *handoff_index_write_file(struct handoff_memory_index *index,
-                                                struct base_span bytes)
+                                                struct base_span bytes, struct handoff_error *error)
 {
     struct search_segment *segment = NULL;
-    char *path = is_path_ours(index) ? file_path(index, index->next_number) : NULL;
-    if (!path)
-        return NULL;
-    if (search_segment_write(path, bytes) == 0) {
-        if (handoff_path_sync_name(path) == 0)
-            segment = search_segment_open(path, index->words, index->next_number);
-        if (!segment)
-            unlink(path); /* or each retry would leave one more */
+    char *path = file_path(index, index->next_number);
+    int failed = path ? EIO : ENOMEM;
+    if (path && is_path_ours(index)) {
+        failed = write_and_open(index, path, bytes, &segment);
+        index->next_number++;
     }
-    index->next_number++;
+    if (failed != 0)
+        cannot_write(failed, error);
     base_free(path);
     return segment;
 }
@@ -67,12 +114,24 @@ void handoff_index_discard_file(struct handoff_memory_index *index, struct searc
     search_segment_close(segment);
 }
 
+enum handoff_code handoff_index_finish_file(struct handoff_memory_index *index,
+                                            struct search_merge *merge,
+                                            struct search_segment *segment,
+                                            struct handoff_error *error)
+{
+    if (!segment)
+        return error->code;
+    if (search_merge_finish(merge, segment))
+        return HANDOFF_OK;
+    handoff_index_discard_file(index, &segment);
+    return handoff_error_no_memory(error);
+}
+
 /* ---- which are used -----------------------------------------------------------------------------
  */
 
 struct used_files {
-    struct search_segment_facts list[SEGMENTS_MAX];
-    size_t count;
+    struct base_buffer numbers; /* int64_t */
 };
 
 static void note_used_file(void *context, struct search_segment *segment)
@@ -80,14 +139,15 @@ static void note_used_file(void *context, struct search_segment *segment)
     struct used_files *used = context;
     struct search_segment_facts facts;
     search_segment_read_facts(segment, &facts);
-    if (facts.in_file && used->count < SEGMENTS_MAX)
-        used->list[used->count++] = facts;
+    if (facts.in_file)
+        base_buffer_append(&used->numbers, &facts.label, sizeof facts.label);
 }
 
 static bool is_used(const struct used_files *used, int64_t number)
 {
-    for (size_t i = 0; i < used->count; i++)
-        if (used->list[i].label == number)
+    const int64_t *numbers = (const void *)used->numbers.data;
+    for (size_t i = 0; i < used->numbers.size / sizeof *numbers; i++)
+        if (numbers[i] == number)
             return true;
     return false;
 }
@@ -124,26 +184,28 @@ static void remove_unused(struct handoff_memory_index *index, const struct used_
     base_free(path);
 }
 
+static void remove_unused_named(struct handoff_memory_index *index, struct dirent **names,
+                                int count)
+{
+    struct used_files used = {{0}};
+    search_index_visit(index->search, note_used_file, &used);
+    for (int i = 0; i < count && !used.numbers.failed; i++)
+        remove_unused(index, &used, names[i]->d_name);
+    base_buffer_free(&used.numbers);
+}
+
 void handoff_index_remove_files(struct handoff_memory_index *index)
 {
-    struct used_files *used = base_calloc(1, sizeof *used);
-    struct dirent **names = NULL;
-    char *folder = is_path_ours(index) ? base_strdup(index->files) : NULL;
-    char *slash = folder ? strrchr(folder, '/') : NULL;
-    if (slash)
-        slash[slash == folder] = '\0';
-    const int count =
-        used && folder ? scandir(slash ? folder : ".", &names, keep_search_files, alphasort) : -1;
-    if (count >= 0)
-        search_index_visit(index->search, note_used_file, used);
-    for (int i = 0; i < count; i++) {
-        remove_unused(index, used, names[i]->d_name);
+    struct dirent **names;
+    if (!is_path_ours(index))
+        return;
+    const int count = scandir(index->folder, &names, keep_search_files, alphasort);
+    if (count < 0)
+        return;
+    remove_unused_named(index, names, count);
+    for (int i = 0; i < count; i++)
         free(names[i]); /* the C library's */
-    }
-    if (count >= 0)
-        free((void *)names);
-    base_free(folder);
-    base_free(used);
+    free((void *)names);
 }
 
 /* ---- opening ------------------------------------------------------------------------------------
@@ -224,8 +286,6 @@ enum handoff_code handoff_index_attach_files(struct handoff_memory_index *index,
     if (code == HANDOFF_OK)
         code = remove_gone(index, db, error);
     handoff_db_roll_back(db);
-    if (code == HANDOFF_OK)
-        handoff_index_remove_files(index);
     return code;
 }
 
@@ -239,6 +299,8 @@ struct record_job {
     struct handoff_error *error;
     enum handoff_code code;
     struct used_files used;
+    int64_t from;  /* removed memories up to this seq were looked at */
+    int64_t to;    /* result: likewise; INT64_MAX: that is all */
     int64_t asked; /* is this seq ... */
     bool needed;   /* ... one that a file has and does not know as removed */
 };
@@ -300,31 +362,45 @@ static void record_segment(void *context, struct search_segment *segment)
         record->code = save_removed_bits(record->db, segment, &facts, record->error);
 }
 
-/* Deletes the rows that a statement finds, and of which `is_over` holds. */
+/* The number that a statement finds after another one; *found: whether there is one. */
+static enum handoff_code next_number(struct record_job *record, const char *find, int64_t *number,
+                                     bool *found)
+{
+    sqlite3_stmt *next = handoff_db_statement(record->db, find, record->error);
+    if (!next)
+        return handoff_db_failure(record->db, NULL);
+    sqlite3_bind_int64(next, 1, *number);
+    *found = handoff_db_row(next);
+    if (*found)
+        *number = sqlite3_column_int64(next, 0);
+    return handoff_db_end(record->db, next, record->error);
+}
+
+static enum handoff_code delete_number(struct record_job *record, const char *remove,
+                                       int64_t number)
+{
+    sqlite3_stmt *over = handoff_db_statement(record->db, remove, record->error);
+    if (!over)
+        return handoff_db_failure(record->db, NULL);
+    sqlite3_bind_int64(over, 1, number);
+    return handoff_db_do(record->db, over, record->error);
+}
+
+/* Deletes the rows that a statement finds, and of which `is_over` holds. Looks at `most` of them;
+ *number: behind which, and up to which; INT64_MAX: to the end. */
 static enum handoff_code delete_over(struct record_job *record, const char *find,
-                                     const char *remove,
+                                     const char *remove, size_t most, int64_t *number,
                                      bool (*is_over)(struct record_job *record, int64_t number))
 {
-    struct handoff_db *db = record->db;
+    bool found = true;
     enum handoff_code code = HANDOFF_OK;
-    for (int64_t number = INT64_MIN; code == HANDOFF_OK;) {
-        sqlite3_stmt *next = handoff_db_statement(db, find, record->error);
-        if (!next)
-            return handoff_db_failure(db, NULL);
-        sqlite3_bind_int64(next, 1, number);
-        const bool found = handoff_db_row(next);
-        number = found ? sqlite3_column_int64(next, 0) : 0;
-        code = handoff_db_end(db, next, record->error);
-        if (!found || code != HANDOFF_OK)
-            return code;
-        if (!is_over(record, number))
-            continue;
-        sqlite3_stmt *over = handoff_db_statement(db, remove, record->error);
-        if (!over)
-            return handoff_db_failure(db, NULL);
-        sqlite3_bind_int64(over, 1, number);
-        code = handoff_db_do(db, over, record->error);
+    for (size_t i = 0; code == HANDOFF_OK && found && i < most; i++) {
+        code = next_number(record, find, number, &found);
+        if (code == HANDOFF_OK && found && is_over(record, *number))
+            code = delete_number(record, remove, *number);
     }
+    if (!found)
+        *number = INT64_MAX;
     return code;
 }
 
@@ -353,6 +429,23 @@ static bool is_recorded(struct record_job *record, int64_t seq)
     return !record->needed;
 }
 
+static enum handoff_code delete_unused_segments(struct record_job *record)
+{
+    int64_t number = INT64_MIN;
+    return delete_over(
+        record, "SELECT number FROM search_segments WHERE number > ?1 ORDER BY number LIMIT 1",
+        "DELETE FROM search_segments WHERE number = ?1", SIZE_MAX, &number, is_unused_segment);
+}
+
+static enum handoff_code delete_recorded(struct record_job *record)
+{
+    record->to = record->from;
+    return delete_over(record, "SELECT seq FROM memories_gone WHERE seq > ?1 ORDER BY seq LIMIT 1",
+                       "DELETE FROM memories_gone WHERE seq = ?1", GONE_AT_ONCE, &record->to,
+                       is_recorded);
+}
+
+/* What was removed is saved in the transaction that forgets it. */
 static enum handoff_code run_record(struct handoff_store_job *job, struct handoff_db *db,
                                     struct handoff_error *error)
 {
@@ -360,35 +453,37 @@ static enum handoff_code run_record(struct handoff_store_job *job, struct handof
     record->db = db;
     record->error = error;
     record->code = HANDOFF_OK;
-    record->used.count = 0;
+    base_buffer_clear(&record->used.numbers);
     search_index_visit(record->index->search, record_segment, record);
+    if (record->used.numbers.failed)
+        return handoff_error_no_memory(error);
     if (record->code == HANDOFF_OK)
-        record->code = delete_over(
-            record, "SELECT number FROM search_segments WHERE number > ?1 ORDER BY number LIMIT 1",
-            "DELETE FROM search_segments WHERE number = ?1", is_unused_segment);
-    if (record->code == HANDOFF_OK)
-        record->code =
-            delete_over(record, "SELECT seq FROM memories_gone WHERE seq > ?1 ORDER BY seq LIMIT 1",
-                        "DELETE FROM memories_gone WHERE seq = ?1", is_recorded);
-    return record->code;
+        record->code = delete_unused_segments(record);
+    return record->code == HANDOFF_OK ? delete_recorded(record) : record->code;
+}
+
+/* One job after the other, so that handoffs are committed in between. */
+static enum handoff_code run_records(struct record_job *record)
+{
+    enum handoff_code code = HANDOFF_OK;
+    for (record->from = INT64_MIN; code == HANDOFF_OK && record->from < INT64_MAX;
+         record->from = record->to)
+        code = handoff_store_run(record->index->store, &record->job);
+    return code;
 }
 
 enum handoff_code handoff_index_record(struct handoff_memory_index *index,
                                        struct handoff_error *error)
 {
-    struct record_job *record = base_calloc(1, sizeof *record);
-    if (!record)
-        return handoff_error_no_memory(error);
-    record->job.run = run_record;
-    record->index = index;
+    struct record_job record = {.job.run = run_record, .index = index};
     const unsigned unrecorded = atomic_exchange(&index->unrecorded, 0);
-    enum handoff_code code = handoff_store_run(index->store, &record->job);
+    enum handoff_code code = run_records(&record);
     if (code == HANDOFF_OK)
         handoff_index_remove_files(index);
     else
         atomic_fetch_add(&index->unrecorded, unrecorded);
     if (code != HANDOFF_OK && error)
-        *error = record->job.error;
-    base_free(record);
+        *error = record.job.error;
+    base_buffer_free(&record.used.numbers);
     return code;
 }

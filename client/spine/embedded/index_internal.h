@@ -29,6 +29,7 @@ struct handoff_memory_index {
     unsigned flags; /* of words_begin */
     uint32_t words; /* version of the words, and flags */
     char *files;    /* how their paths begin; owned */
+    char *folder;   /* that they are in; owned */
     struct handoff_db_follower follower;
     pthread_t thread;
 
@@ -41,6 +42,7 @@ struct handoff_memory_index {
     _Atomic(int64_t) known;   /* the greatest recency that is in the index, or was lost */
     _Atomic(int64_t) indexed; /* rows read since the opening */
     atomic_uint unrecorded;   /* removed since the table was told */
+    atomic_bool stopping;     /* set under the lock */
 
     /* the thread's, and before it runs the opening thread's */
     int64_t next_number; /* of a file */
@@ -48,10 +50,11 @@ struct handoff_memory_index {
     /* lock: */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool wanted; /* there may be something to do */
-    bool all;    /* also what is not worth it yet */
-    bool idle;   /* the thread found nothing more to do */
-    bool stopping;
+    bool wanted;                  /* there may be something to do */
+    bool all;                     /* also what is not worth it yet */
+    bool idle;                    /* the thread found nothing more to do */
+    bool hurry;                   /* somebody waits: what failed is tried again at once */
+    int wait_s;                   /* after the next failure; 0: the least */
     struct handoff_error failure; /* of what it did last */
 };
 
@@ -59,6 +62,9 @@ struct handoff_memory_index {
 void handoff_index_batch_begin(struct handoff_index_batch *batch);
 bool handoff_index_batch_add(struct handoff_index_batch *batch,
                              const struct handoff_memory *memory);
+bool handoff_index_batch_add_described(struct handoff_index_batch *batch,
+                                       const struct handoff_memory *memory,
+                                       const struct words_document *words);
 /* The documents, with their terms: lent until the next change. */
 struct search_document *handoff_index_batch_end(struct handoff_index_batch *batch, size_t *count);
 void handoff_index_batch_free(struct handoff_index_batch *batch);
@@ -76,19 +82,30 @@ enum handoff_code handoff_index_fill_file(struct handoff_memory_index *index, si
 enum handoff_code handoff_index_attach_files(struct handoff_memory_index *index,
                                              struct handoff_db *db,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* On the index's thread, or the opening one: writes bytes to a new file. NULL on failure. */
+/* On the index's thread, or the opening one: writes bytes to a new file. NULL on failure;
+   store_full: it would take room that handoffs may need. */
 struct search_segment *handoff_index_write_file(struct handoff_memory_index *index,
-                                                struct base_span bytes);
+                                                struct base_span bytes,
+                                                struct handoff_error *error);
 /* Closes a file that was written in vain, and removes it. Takes a pointer to NULL. */
 void handoff_index_discard_file(struct handoff_memory_index *index,
                                 struct search_segment **segment);
-/* Removes the files that the index does not use. */
+/* Ends a merge with a file that was written, or with the error of one that was not: NULL. What then
+   is not used is removed. */
+enum handoff_code handoff_index_finish_file(struct handoff_memory_index *index,
+                                            struct search_merge *merge,
+                                            struct search_segment *segment,
+                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Removes the files that the index does not use, if there is memory to know them all. */
 void handoff_index_remove_files(struct handoff_memory_index *index);
 /* Makes the table name the files that the index uses, and what of them was removed. */
 enum handoff_code handoff_index_record(struct handoff_memory_index *index,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* index_thread.c */
+/* Any thread; sets an error if it is. */
+bool handoff_index_is_stopping(const struct handoff_memory_index *index,
+                               struct handoff_error *error);
 enum handoff_code handoff_index_thread_start(struct handoff_memory_index *index,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 void handoff_index_thread_wake(struct handoff_memory_index *index);

@@ -82,7 +82,9 @@ static enum handoff_code read_gap(struct reading *reading, struct handoff_db *db
     sqlite3_bind_int64(rows, 2, gap->last);
     sqlite3_bind_int64(rows, 3, (int64_t)reading->most);
     while (code == HANDOFF_OK && !reading->full && handoff_db_row(rows)) {
-        code = read_memory_row(reading, rows, error);
+        code = handoff_index_is_stopping(reading->index, error)
+                   ? error->code
+                   : read_memory_row(reading, rows, error);
         reading->full = ++*count == reading->most || reading->batch.terms.size >= BATCH_BYTES;
     }
     enum handoff_code end = handoff_db_end(db, rows, code == HANDOFF_OK ? error : NULL);
@@ -161,7 +163,8 @@ enum handoff_code handoff_index_fill_memory(struct handoff_memory_index *index, 
 
 static struct search_segment *make_file_of(struct handoff_memory_index *index,
                                            struct reading *reading,
-                                           const struct search_range *covered)
+                                           const struct search_range *covered,
+                                           struct handoff_error *error)
 {
     struct base_buffer bytes = {0};
     size_t count;
@@ -169,32 +172,27 @@ static struct search_segment *make_file_of(struct handoff_memory_index *index,
     struct search_document *documents = handoff_index_batch_end(&reading->batch, &count);
     qsort(documents, count, sizeof *documents, by_document_key);
     if (search_segment_build(documents, count, covered->first, covered->last, index->words, &bytes))
-        segment = handoff_index_write_file(index, base_buffer_span(&bytes));
+        segment = handoff_index_write_file(index, base_buffer_span(&bytes), error);
+    else
+        handoff_error_no_memory(error);
     base_buffer_free(&bytes);
     return segment;
-}
-
-static enum handoff_code no_file(struct handoff_error *error)
-{
-    return handoff_error_set(error, HANDOFF_ERR_STORE_IO,
-                             "a file of the search index cannot be written", "storage.path", NULL);
 }
 
 enum handoff_code handoff_index_fill_file(struct handoff_memory_index *index, size_t most,
                                           size_t *count, struct handoff_error *error)
 {
+    struct handoff_error own = {0};
     struct reading reading;
     struct search_range covered;
     struct search_merge merge;
+    error = error ? error : &own;
     begin_rows(&reading, index, most);
     search_merge_begin(index->search, &merge);
     enum handoff_code code = read_newest_gap(&reading, &covered, count, error);
     if (code == HANDOFF_OK && *count > 0) {
-        struct search_segment *segment = make_file_of(index, &reading, &covered);
-        if (!segment || !search_merge_finish(&merge, segment)) {
-            handoff_index_discard_file(index, &segment);
-            code = no_file(error);
-        }
+        struct search_segment *segment = make_file_of(index, &reading, &covered, error);
+        code = handoff_index_finish_file(index, &merge, segment, error);
     }
     search_merge_end(&merge);
     end_rows(&reading);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The thread of the search index: checks the files, reads what is missing, and merges. It has a low
- * priority, and nobody waits for it. What fails, for want of memory or room on the disk, is tried
- * again a moment later.
+ * priority, and nobody waits for it. What fails, for want of memory or room on the disk, is told
+ * and tried again a moment later, and less and less often. What takes long gives up when the index
+ * is closed.
  */
 #include <errno.h>
 #include <sched.h>
@@ -20,6 +21,7 @@ enum {
     READ_AT_ONCE = 4 * SEARCH_SEAL_DOCUMENTS,
     RECORD_EVERY = SEARCH_SEAL_DOCUMENTS, /* removed memories; the next start goes through them */
     AGAIN_AFTER_S = 1,
+    AGAIN_AT_MOST_S = 5 * 60,
 };
 
 /* Best effort: where it is not allowed, the work is only less polite. */
@@ -30,12 +32,18 @@ static void be_polite(void)
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), POLITENESS);
 }
 
-static bool is_stopping(struct handoff_memory_index *index)
+static bool is_stopping(const struct handoff_memory_index *index)
 {
-    pthread_mutex_lock(&index->lock);
-    const bool stopping = index->stopping;
-    pthread_mutex_unlock(&index->lock);
-    return stopping;
+    return atomic_load_explicit(&index->stopping, memory_order_relaxed);
+}
+
+bool handoff_index_is_stopping(const struct handoff_memory_index *index,
+                               struct handoff_error *error)
+{
+    if (!is_stopping(index))
+        return false;
+    handoff_error_set(error, HANDOFF_ERR_CANCELLED, "the search index is being closed", NULL, NULL);
+    return true;
 }
 
 /* ---- what there is to do ------------------------------------------------------------------------
@@ -44,51 +52,80 @@ static bool is_stopping(struct handoff_memory_index *index)
 static void drop_if_damaged(void *context, struct search_segment *segment)
 {
     struct handoff_memory_index *index = context;
-    if (!is_stopping(index) && !search_segment_check(segment))
+    if (!is_stopping(index) && !search_segment_check(segment, &index->stopping))
         search_index_drop(index->search, segment);
 }
 
-static enum handoff_code fill_gaps(struct handoff_memory_index *index, struct handoff_error *error)
+/* *count 0: nothing is missing. */
+static enum handoff_code fill_next(struct handoff_memory_index *index, size_t *count,
+                                   struct handoff_error *error)
 {
-    size_t count = 1;
-    enum handoff_code code = HANDOFF_OK;
+    *count = 0;
     if (search_index_is_whole(index->search))
         return HANDOFF_OK;
-    while (code == HANDOFF_OK && count > 0 && !is_stopping(index)) {
-        code = handoff_index_fill_file(index, READ_AT_ONCE, &count, error);
-        if (code == HANDOFF_OK)
-            code = handoff_index_record(index, error);
-    }
-    return code;
+    enum handoff_code code = handoff_index_fill_file(index, READ_AT_ONCE, count, error);
+    return code == HANDOFF_OK ? handoff_index_record(index, error) : code;
+}
+
+static bool are_inputs_damaged(const struct search_merge *merge)
+{
+    struct search_segment_facts facts = {.damaged = false};
+    for (size_t i = 0; i < merge->count && !facts.damaged; i++)
+        search_segment_read_facts(merge->inputs[i], &facts);
+    return facts.damaged;
+}
+
+/* A file that turns out to be damaged is dropped in the next round, and is no failure of this one.
+ */
+static struct search_segment *build_file(struct handoff_memory_index *index,
+                                         const struct search_merge *merge,
+                                         struct handoff_error *error)
+{
+    struct base_buffer bytes = {0};
+    struct search_segment *segment = NULL;
+    if (search_merge_build(merge, &bytes))
+        segment = handoff_index_write_file(index, base_buffer_span(&bytes), error);
+    else if (are_inputs_damaged(merge))
+        handoff_index_thread_wake(index);
+    else if (!handoff_index_is_stopping(index, error))
+        handoff_error_no_memory(error);
+    base_buffer_free(&bytes);
+    return segment;
 }
 
 static enum handoff_code merge_next(struct handoff_memory_index *index, struct search_merge *merge,
                                     struct handoff_error *error)
 {
-    struct base_buffer bytes = {0};
-    struct search_segment *segment = NULL;
-    if (search_merge_build(merge, &bytes))
-        segment = handoff_index_write_file(index, base_buffer_span(&bytes));
-    base_buffer_free(&bytes);
-    const bool done = segment && search_merge_finish(merge, segment);
-    if (!done)
-        handoff_index_discard_file(index, &segment);
+    merge->stop = &index->stopping;
+    enum handoff_code code =
+        handoff_index_finish_file(index, merge, build_file(index, merge, error), error);
     search_merge_end(merge);
-    return done ? handoff_index_record(index, error)
-                : handoff_error_set(error, HANDOFF_ERR_STORE_IO,
-                                    "a file of the search index cannot be written", "storage.path",
-                                    NULL);
+    return code == HANDOFF_OK ? handoff_index_record(index, error) : code;
 }
 
+static enum handoff_code merge_all(struct handoff_memory_index *index, bool all,
+                                   struct handoff_error *error)
+{
+    struct search_merge merge;
+    enum handoff_code code = HANDOFF_OK;
+    while (code == HANDOFF_OK && !is_stopping(index) &&
+           search_merge_plan(index->search, all, &merge))
+        code = merge_next(index, &merge, error);
+    return code;
+}
+
+/* Merges also while much is missing: else there would be thousands of files by its end. */
 static enum handoff_code do_all(struct handoff_memory_index *index, bool all,
                                 struct handoff_error *error)
 {
-    struct search_merge merge;
+    size_t count = 1;
+    enum handoff_code code = HANDOFF_OK;
     search_index_visit(index->search, drop_if_damaged, index);
-    enum handoff_code code = fill_gaps(index, error);
-    while (code == HANDOFF_OK && !is_stopping(index) && /* no merge covers what is not read yet */
-           search_merge_plan(index->search, all, &merge))
-        code = merge_next(index, &merge, error);
+    while (code == HANDOFF_OK && count > 0 && !is_stopping(index)) {
+        code = fill_next(index, &count, error);
+        if (code == HANDOFF_OK)
+            code = merge_all(index, all, error);
+    }
     if (code == HANDOFF_OK && atomic_load(&index->unrecorded) >= (all ? 1U : RECORD_EVERY))
         code = handoff_index_record(index, error);
     return code;
@@ -97,14 +134,27 @@ static enum handoff_code do_all(struct handoff_memory_index *index, bool all,
 /* ---- the thread ---------------------------------------------------------------------------------
  */
 
+/* Each time twice as long. */
 static void wait_a_moment(struct handoff_memory_index *index)
 {
     struct timespec until;
+    const int wait_s = index->wait_s > 0 ? index->wait_s : AGAIN_AFTER_S;
+    index->wait_s = 2 * wait_s < AGAIN_AT_MOST_S ? 2 * wait_s : AGAIN_AT_MOST_S;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += AGAIN_AFTER_S;
-    while (!index->stopping &&
+    until.tv_sec += wait_s;
+    while (!is_stopping(index) && !index->hurry &&
            pthread_cond_timedwait(&index->changed, &index->lock, &until) != ETIMEDOUT)
         ;
+}
+
+static enum handoff_code work(struct handoff_memory_index *index, bool all,
+                              struct handoff_error *error)
+{
+    handoff_error_clear(error);
+    const enum handoff_code code = do_all(index, all, error);
+    if (code != HANDOFF_OK && !is_stopping(index))
+        handoff_store_tell_failure(index->store, code, "updating the search index of the memories");
+    return code;
 }
 
 static void *index_main(void *argument)
@@ -113,7 +163,7 @@ static void *index_main(void *argument)
     struct handoff_error error;
     be_polite();
     pthread_mutex_lock(&index->lock);
-    while (!index->stopping) {
+    while (!is_stopping(index)) {
         index->idle = !index->wanted;
         if (index->idle) {
             pthread_cond_broadcast(&index->changed);
@@ -121,13 +171,14 @@ static void *index_main(void *argument)
             continue;
         }
         const bool all = index->all;
-        index->wanted = index->all = false;
+        index->wanted = index->all = index->hurry = false;
         pthread_mutex_unlock(&index->lock);
-        handoff_error_clear(&error);
-        const enum handoff_code code = do_all(index, all, &error);
+        const enum handoff_code code = work(index, all, &error);
         pthread_mutex_lock(&index->lock);
         index->failure = error;
-        if (code != HANDOFF_OK) {
+        if (code == HANDOFF_OK) {
+            index->wait_s = 0;
+        } else {
             index->wanted = true;
             index->all = index->all || all;
             wait_a_moment(index);
@@ -159,7 +210,7 @@ void handoff_index_thread_wake(struct handoff_memory_index *index)
 void handoff_index_thread_stop(struct handoff_memory_index *index)
 {
     pthread_mutex_lock(&index->lock);
-    index->stopping = true;
+    atomic_store(&index->stopping, true);
     pthread_mutex_unlock(&index->lock);
     pthread_cond_broadcast(&index->changed);
     pthread_join(index->thread, NULL);
@@ -187,7 +238,7 @@ enum handoff_code handoff_memory_index_settle(struct handoff_memory_index *index
 {
     BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
     pthread_mutex_lock(&index->lock);
-    index->wanted = index->all = true;
+    index->wanted = index->all = index->hurry = true;
     index->idle = false;
     handoff_error_clear(&index->failure);
     pthread_cond_broadcast(&index->changed);

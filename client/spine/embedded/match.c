@@ -15,6 +15,7 @@
 
 enum {
     READ_BATCH = 64,
+    MANY = 1024,   /* memories: it takes long to look at so many */
     EXPECTED = 8,  /* words that say most of a query: no memory has all words of a long one */
     COMPARED = 64, /* with so many of those kept before, the last ones, a text is compared */
 };
@@ -22,18 +23,22 @@ enum {
 static const float k1 = 1.8F, b = 0.75F;
 static const float intent_share = 0.5F;
 static const float order_worth = 0.3F;
+/* Of what a query says: words that say so little of it are not looked for, and others bring no
+   memory among the best if many have them and the query has enough words beside. */
+static const float left_out = 0.05F, common_share = 0.25F;
 static const float similar_relevance = 0.25F; /* differs by less */
 /* Of the best one's relevance, and of what a memory of usual length has that has all expected words
    once. */
 static const float least_of_best = 0.2F, least_of_query = 0.2F;
 
-const struct handoff_match_boosts handoff_match_boosts_default = {
-    .importance = 0.1F,
-    .recency = 0.1F,
-    .task = 0.5F,
-    .agent = 0.1F,
-    .half_life_ms = INT64_C(7) * 24 * 3600 * 1000,
-};
+struct handoff_match_boosts handoff_match_boosts(const struct handoff_search_boosts *percents)
+{
+    return (struct handoff_match_boosts){.importance = (float)percents->importance / 100,
+                                         .recency = (float)percents->recency / 100,
+                                         .task = (float)percents->task / 100,
+                                         .agent = (float)percents->agent / 100,
+                                         .half_life_ms = percents->half_life_ms};
+}
 
 /* ---- the query ------------------------------------------------------------------------------- */
 
@@ -115,14 +120,43 @@ static void weigh_terms(struct handoff_match *match)
         for (size_t i = 0; i < query->term_count; i++) {
             struct handoff_match_term *term = &match->terms[from + i];
             const int64_t with = wanted[i].documents;
+            term->documents = with;
             term->weight = with > 0 ? term->share * inverse_frequency(with, query->documents) : 0;
         }
     }
     match->documents = query->documents;
     match->average_length = query->average_length;
     match->cut = query->cut;
+    match->damaged = query->damaged;
     if (match->term_count > 1)
         qsort(match->terms, match->term_count, sizeof *match->terms, weightiest_first);
+}
+
+/* So many of the weightiest words, that the others say no more than this share. */
+static size_t count_saying(const struct handoff_match *match, float share)
+{
+    float all = 0, left = 0;
+    size_t count = match->term_count;
+    for (size_t i = 0; i < match->term_count; i++)
+        all += match->terms[i].weight;
+    for (; count > 0; count--) {
+        left += match->terms[count - 1].weight;
+        if (left > all * share)
+            break;
+    }
+    return count;
+}
+
+/* The words that most memories have say next to nothing, and cost most. Of few words each counts:
+   hundreds of memories may have all the telling ones, and only one the others as well. */
+static void choose_sought(struct handoff_match *match)
+{
+    const size_t sought = count_saying(match, left_out);
+    match->sought = sought < HANDOFF_MATCH_TERMS ? sought : HANDOFF_MATCH_TERMS;
+    const size_t telling = count_saying(match, common_share);
+    for (size_t i = 0; i < match->term_count; i++)
+        match->terms[i].common =
+            telling >= EXPECTED && i >= telling && match->terms[i].documents > MANY;
 }
 
 bool handoff_match_begin(struct handoff_match *match, const struct handoff_match_query *query,
@@ -140,16 +174,18 @@ bool handoff_match_begin(struct handoff_match *match, const struct handoff_match
         read_query_text(match, query->intent, intent_share, false);
     words_order_begin(&match->order, match->order_hashes, match->order_count);
     weigh_terms(match);
+    choose_sought(match);
     return match->term_count > 0;
 }
 
-static void want_weightiest(const struct handoff_match *match, struct search_query *query,
-                            struct search_wanted *wanted)
+static void want_sought(const struct handoff_match *match, struct search_query *query,
+                        struct search_wanted *wanted)
 {
-    query->term_count =
-        match->term_count < HANDOFF_MATCH_TERMS ? match->term_count : HANDOFF_MATCH_TERMS;
+    query->term_count = match->sought;
     for (size_t i = 0; i < query->term_count; i++)
-        wanted[i] = (struct search_wanted){match->terms[i].hash, match->terms[i].weight, 0};
+        wanted[i] = (struct search_wanted){.hash = match->terms[i].hash,
+                                           .weight = match->terms[i].weight,
+                                           .common = match->terms[i].common};
 }
 
 static void set_boosts(const struct handoff_match_query *from, struct search_query *query,
@@ -166,6 +202,29 @@ static void set_boosts(const struct handoff_match_query *from, struct search_que
     query->agents = agents;
     for (size_t i = 0; i < from->agent_count && i < HANDOFF_MATCH_AGENTS; i++)
         agents[query->agent_count++] = handoff_name_hash(from->agents[i]);
+}
+
+/* Whether there were any. */
+static bool let_common_find(struct search_query *query)
+{
+    bool any = false;
+    for (size_t i = 0; i < query->term_count; i++) {
+        any = any || query->terms[i].common;
+        query->terms[i].common = false;
+    }
+    return any;
+}
+
+/* Where the telling words are in hardly any memory, such as misspelt ones, the common ones find
+   too. However many are wanted, the same words find. */
+static size_t find_best(const struct handoff_match *match, struct search_query *query,
+                        struct search_result *results, size_t most)
+{
+    query->completed = HANDOFF_MATCH_CANDIDATES;
+    size_t count = search_view_find(match->view, query, results, most);
+    if (count < HANDOFF_MATCH_CANDIDATES && !query->cut && let_common_find(query))
+        count = search_view_find(match->view, query, results, most);
+    return count;
 }
 
 /* ---- ranked again ---------------------------------------------------------------------------- */
@@ -235,7 +294,7 @@ static void add_order(struct handoff_match *match, struct candidate *candidates,
     weigh_pairs(match, candidates, worth);
     for (size_t i = 0; i < ranked_again(match); i++) {
         struct handoff_match_place *place = &match->places[i];
-        const float length = (float)place->sketch.size - WORDS_SKETCH_HEAD;
+        const float length = (float)place->sketch.size - (float)WORDS_SKETCH_HEAD;
         place->relevance +=
             relevance_of_order(match, &candidates[i], worth, length / (float)average);
         place->score = place->relevance * candidates[i].boost;
@@ -332,7 +391,7 @@ static void take_results(struct handoff_match *match, const struct found *found,
 static void rank_places(struct handoff_match *match, const struct search_query *query, size_t most)
 {
     match->best = 0;
-    for (size_t i = 0; i < match->count; i++)
+    for (size_t i = 0; i < ranked_again(match); i++)
         match->best = fmaxf(match->best, match->places[i].relevance);
     if (match->count > 1)
         qsort(match->places, match->count, sizeof *match->places, by_place);
@@ -347,12 +406,13 @@ bool handoff_match_best(struct handoff_match *match, size_t most, struct base_ar
     uint32_t agents[HANDOFF_MATCH_AGENTS];
     if (!make_room_for(&found, match, most, arena))
         return false;
-    want_weightiest(match, &query, wanted);
+    want_sought(match, &query, wanted);
     query.documents = match->documents;
     query.average_length = match->average_length;
     set_boosts(&match->query, &query, agents);
-    take_results(match, &found, search_view_find(match->view, &query, found.results, found.room));
+    take_results(match, &found, find_best(match, &query, found.results, found.room));
     match->cut |= query.cut;
+    match->damaged |= query.damaged;
     match->behind = query.behind;
     if (match->average_length > 0)
         add_order(match, found.candidates, match->average_length);
@@ -402,16 +462,23 @@ static float boost_of_memory(const struct handoff_match_query *query,
     return boost;
 }
 
+static void count_in_memory(const struct handoff_match *match, const struct handoff_memory *memory,
+                            struct occurrences *found)
+{
+    const size_t read = memory->content.size < FIT_BYTES ? memory->content.size : FIT_BYTES;
+    count_in_text(match, base_span(memory->content.data, read), HANDOFF_CONTENT_WEIGHT, found);
+    if (memory->summary.data)
+        count_in_text(match, memory->summary, HANDOFF_SUMMARY_WEIGHT, found);
+    for (size_t i = 0; i < memory->tag_count; i++)
+        count_in_text(match, memory->tags[i], HANDOFF_TAG_WEIGHT, found);
+}
+
 void handoff_match_fit(const struct handoff_match *match, const struct handoff_memory *memory,
-                       struct handoff_match_fit *fit)
+                       bool measure, struct handoff_match_fit *fit)
 {
     struct occurrences found = {.length = 0};
-    const size_t read = memory->content.size < FIT_BYTES ? memory->content.size : FIT_BYTES;
-    count_in_text(match, base_span(memory->content.data, read), HANDOFF_CONTENT_WEIGHT, &found);
-    if (memory->summary.data)
-        count_in_text(match, memory->summary, HANDOFF_SUMMARY_WEIGHT, &found);
-    for (size_t i = 0; i < memory->tag_count; i++)
-        count_in_text(match, memory->tags[i], HANDOFF_TAG_WEIGHT, &found);
+    if (measure)
+        count_in_memory(match, memory, &found);
     fit->relevance = 0;
     fit->word_count = 0;
     fit->boost = boost_of_memory(&match->query, memory);
@@ -421,8 +488,9 @@ void handoff_match_fit(const struct handoff_match *match, const struct handoff_m
         const float count = (float)found.counts[term];
         if (count == 0 || match->terms[term].weight == 0)
             continue;
-        fit->relevance +=
-            match->terms[term].weight * count * (k1 + 1) / (count + k1 * (1 - b + b * usual));
+        if (term < match->sought)
+            fit->relevance +=
+                match->terms[term].weight * count * (k1 + 1) / (count + k1 * (1 - b + b * usual));
         if (fit->word_count < HANDOFF_MATCH_SHOWN)
             fit->words[fit->word_count++] = match->terms[term].text;
     }

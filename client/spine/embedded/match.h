@@ -6,7 +6,8 @@
  *
  *     BM25 * (1 + importance + recency + same task + agent)
  *
- * where each boost is bounded (struct handoff_match_boosts), so that what fits twice as well comes
+ * of its words; where it has many, those that say most of it find, and common ones count in what is
+ * found. Each boost is bounded (struct handoff_match_boosts), so that what fits twice as well comes
  * first however old and unimportant it is. Those are ranked again: for words of the query that are
  * next to each other in the memory, or have one word between them, the relevance grows; the
  * rarer these words, and the fewer of the 64 have them together, the more. Then
@@ -35,7 +36,7 @@
 
 enum {
     HANDOFF_MATCH_WORDS = 256,     /* different terms of a query; those after them do not count */
-    HANDOFF_MATCH_TERMS = 32,      /* of them, those that say most are looked for */
+    HANDOFF_MATCH_TERMS = 32,      /* of them, those that say most are looked for at most */
     HANDOFF_MATCH_CANDIDATES = 64, /* that are ranked again */
     HANDOFF_MATCH_ORDER = 128,     /* words of a query whose order counts */
     HANDOFF_MATCH_AGENTS = 16,
@@ -51,7 +52,8 @@ struct handoff_match_boosts {
     int64_t half_life_ms;
 };
 
-extern const struct handoff_match_boosts handoff_match_boosts_default;
+/* From percents. */
+struct handoff_match_boosts handoff_match_boosts(const struct handoff_search_boosts *percents);
 
 struct handoff_match_query {
     struct base_span text;   /* what is asked for */
@@ -78,12 +80,15 @@ struct handoff_match_term {
     struct base_span text; /* as it is written in the query */
     float share;           /* 1 of the text, 0.5 of the intent, or both */
     float weight;          /* its share of what it says: its inverse document frequency */
+    int64_t documents;     /* that have it */
+    bool common;           /* struct search_wanted */
 };
 
 struct handoff_match {
     struct handoff_match_query query;
     struct handoff_match_term terms[HANDOFF_MATCH_WORDS]; /* the weightiest first */
     size_t term_count;
+    size_t sought; /* of them, those that are looked for */
     uint64_t order_hashes[HANDOFF_MATCH_ORDER];
     size_t order_count;
     struct words_order order;
@@ -96,9 +101,10 @@ struct handoff_match {
     /* results of handoff_match_best, the best first */
     struct handoff_match_place *places; /* in the arena */
     size_t count;
-    bool cut;    /* the deadline came first: this is what was found */
-    bool behind; /* the view may lack what was put in the place of one of the best */
-    float best;  /* the highest relevance */
+    bool cut;     /* the deadline came first: this is what was found */
+    bool damaged; /* a file of the index is, and was not searched */
+    bool behind;  /* the view may lack what was put in the place of one of the best */
+    float best;   /* the highest relevance */
 };
 
 /* Reads the words of a query and weighs them in the ranges. The texts, the view and the ranges are
@@ -121,8 +127,8 @@ struct handoff_match_fit {
     size_t word_count;
 };
 
-/* Looks at the first 16 KiB of the content. */
+/* Looks at the first 16 KiB of the content; or, where it is not to be measured, at no text. */
 void handoff_match_fit(const struct handoff_match *match, const struct handoff_memory *memory,
-                       struct handoff_match_fit *fit);
+                       bool measure, struct handoff_match_fit *fit);
 
 #endif

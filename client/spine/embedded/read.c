@@ -60,11 +60,6 @@ static enum handoff_code set_next(struct handoff_spine_list *list, struct handof
 /* A page also ends where it becomes long: it is written on a loop, which serves others too. */
 enum { PAGE_BYTES = 512 * 1024 };
 
-static size_t bytes_of_memory(const struct handoff_memory *memory)
-{
-    return memory->content.size + memory->summary.size + memory->metadata.size;
-}
-
 /* A page in the making. */
 struct page {
     struct handoff_spine_list *list;
@@ -143,7 +138,7 @@ static enum handoff_code read_page(struct page *page, struct handoff_error *erro
             return set_next(list, error);
         code = read_listed(page, page->seqs[i], error);
         if (code == HANDOFF_OK)
-            bytes += bytes_of_memory(&list->memories[list->count - 1]);
+            bytes += handoff_memory_bytes(&list->memories[list->count - 1]);
     }
     return code;
 }

@@ -5,14 +5,15 @@
  *
  * The steps collect numbers only (seq, and why it was found); the text of a memory is read once, at
  * the end, and only for what is given back. The best ones for the query come from the search index
- * (match.h); without words in it the newest are the best. What was put for the task that asks is
- * chosen before all else.
+ * (match.h), and are no more than fit it. Without words in it the newest are the best, first those
+ * that were put for the task that asks.
  *
  * The index is viewed before the snapshot is taken, so it may lack what was put in between, and
  * have what was removed. Where that is one of the best, the rows or the index tell; then all of it
  * is done once more, until the time of the search is up; then the answer says that it may not be
  * complete.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,6 +21,7 @@
 #include "client/spine/embedded/embedded.h"
 #include "client/spine/embedded/match.h"
 #include "client/spine/embedded/place.h"
+#include "client/spine/embedded/snippet.h"
 #include "client/spine/embedded/visible.h"
 #include "lib/base/error.h"
 
@@ -47,7 +49,9 @@ struct resolving {
     struct search_range ranges[HANDOFF_VISIBLE_MAX];
     size_t range_count;
     struct handoff_match *match;
-    bool has_words; /* of the query: relevance is known */
+    bool has_words;                    /* of the query: relevance is known */
+    bool was_whole;                    /* the index was, before it was viewed */
+    double best_relevance, best_score; /* of those that are left out, as they were given before */
     struct choice *choices;
     size_t count, room;
     size_t gone; /* chosen by the index, but without a row; what took its place may be missing */
@@ -160,6 +164,17 @@ static void find_ranges(struct resolving *on)
     qsort(on->ranges, on->range_count, sizeof *on->ranges, by_first_key);
 }
 
+static struct handoff_match_boosts boosts_in_force(const struct handoff_embedded *embedded)
+{
+    const struct handoff_search_boosts percents = {.importance = atomic_load(&embedded->importance),
+                                                   .recency = atomic_load(&embedded->recency),
+                                                   .task = atomic_load(&embedded->task),
+                                                   .agent = atomic_load(&embedded->agent),
+                                                   .half_life_ms =
+                                                       atomic_load(&embedded->half_life_ms)};
+    return handoff_match_boosts(&percents);
+}
+
 static enum handoff_code begin_match(struct resolving *on)
 {
     const struct handoff_spine_resolve *resolve = on->resolve;
@@ -168,7 +183,8 @@ static enum handoff_code begin_match(struct resolving *on)
                                               .task = resolve->task,
                                               .agents = resolve->agents,
                                               .agent_count = resolve->agent_count,
-                                              .boosts = on->embedded->boosts,
+                                              .flags = on->embedded->words,
+                                              .boosts = boosts_in_force(on->embedded),
                                               .now_ms = base_wall_ms(on->embedded->clock),
                                               .deadline_ns = on->deadline_ns};
     find_ranges(on);
@@ -209,90 +225,81 @@ static int by_recency(const void *left, const void *right)
     return (l < r) - (l > r);
 }
 
-static bool is_seq_among(const int64_t *seqs, size_t count, int64_t seq)
+/* Those of earlier pages only say what the best one was worth. */
+static enum handoff_code choose_matching(struct resolving *on)
 {
-    return count > 0 && bsearch(&seq, seqs, count, sizeof *seqs, by_recency) != NULL;
-}
-
-/* Those of the matching ones that are, or are not, of the task. */
-static enum handoff_code choose_matching(struct resolving *on, const int64_t *task_seqs,
-                                         size_t task_count, bool of_task, size_t end)
-{
-    const unsigned origin = HANDOFF_ORIGIN_RECENT | (of_task ? HANDOFF_ORIGIN_TASK : 0);
     enum handoff_code code = HANDOFF_OK;
-    for (size_t i = 0; on->has_words && i < on->match->count && on->count < end; i++) {
+    for (size_t i = 0; i < on->match->count && code == HANDOFF_OK; i++) {
         const struct handoff_match_place *place = &on->match->places[i];
-        if (code == HANDOFF_OK && is_seq_among(task_seqs, task_count, place->seq) == of_task)
-            code = choose_place(on, place->seq, origin, place);
+        if (i >= on->resolve->skip) {
+            code = choose_place(on, place->seq, HANDOFF_ORIGIN_RECENT, place);
+        } else {
+            on->best_relevance = fmax(on->best_relevance, (double)place->relevance);
+            on->best_score = fmax(on->best_score, (double)place->score);
+        }
     }
     return code;
 }
 
-static bool is_chosen_since(const struct resolving *on, size_t first, int64_t seq)
+static bool is_seq_among(const int64_t *seqs, size_t count, int64_t seq)
 {
-    for (size_t i = first; i < on->count; i++)
-        if (on->choices[i].seq == seq)
+    for (size_t i = 0; i < count; i++)
+        if (seqs[i] == seq)
             return true;
     return false;
 }
 
+/* `before` come before them, and are not chosen twice. */
 static enum handoff_code choose_newest(struct resolving *on, const int64_t *seqs, size_t count,
-                                       unsigned origin, size_t first, size_t end)
+                                       const int64_t *before, size_t before_count)
 {
+    const size_t wanted = on->resolve->recent;
     enum handoff_code code = HANDOFF_OK;
-    for (size_t i = 0; i < count && on->count < end && code == HANDOFF_OK; i++)
-        if (!is_chosen_since(on, first, seqs[i]))
-            code = choose(on, seqs[i], origin);
+    for (size_t i = 0, place = before_count; i < count && place < wanted && code == HANDOFF_OK; i++)
+        if (!is_seq_among(before, before_count, seqs[i]) && place++ >= on->resolve->skip)
+            code = choose(on, seqs[i], HANDOFF_ORIGIN_RECENT);
     return code;
 }
 
-/* Without words in the query. */
-static enum handoff_code fill_with_newest(struct resolving *on, size_t first, size_t end)
+static enum handoff_code find_newest(struct resolving *on)
 {
-    int64_t *seqs;
-    size_t count;
-    if (on->has_words)
-        return HANDOFF_OK;
-    enum handoff_code code = newest_of(on,
-                                       "SELECT seq FROM memories WHERE seq BETWEEN ?1 AND ?2"
-                                       " ORDER BY seq DESC LIMIT ?3",
-                                       base_span(NULL, 0), end - first, &seqs, &count);
-    return code == HANDOFF_OK ? choose_newest(on, seqs, count, HANDOFF_ORIGIN_RECENT, first, end)
-                              : code;
+    int64_t *of_task = NULL, *seqs;
+    size_t task_count, count;
+    enum handoff_code code = newest_of_task(on, on->resolve->recent, &of_task, &task_count);
+    if (code == HANDOFF_OK)
+        code = choose_newest(on, of_task, task_count, NULL, 0);
+    if (code == HANDOFF_OK)
+        code = newest_of(on,
+                         "SELECT seq FROM memories WHERE seq BETWEEN ?1 AND ?2"
+                         " ORDER BY seq DESC LIMIT ?3",
+                         base_span(NULL, 0), on->resolve->recent, &seqs, &count);
+    return code == HANDOFF_OK ? choose_newest(on, seqs, count, of_task, task_count) : code;
 }
 
 /* What is not searched in time, or is damaged, is the match's; what is not indexed yet, it cannot
-   know. */
+   know. It was whole before it was viewed, and is after what was committed meanwhile. */
 static void note_what_was_searched(struct resolving *on)
 {
     struct handoff_spine_resolve *resolve = on->resolve;
-    const bool cut = on->has_words && on->match->cut;
+    struct handoff_memory_index *index = on->embedded->index;
+    const bool cut = on->match->cut;
     resolve->call.cut = cut && base_monotonic_ns(&base_clock_system) > on->deadline_ns;
-    resolve->incomplete =
-        cut || (on->has_words && !handoff_memory_index_is_complete(on->embedded->index));
+    resolve->incomplete = cut || !on->was_whole || !handoff_memory_index_is_complete(index);
+    if (on->match->damaged)
+        handoff_memory_index_mend(index);
 }
 
-/* Of the task: the matching ones, then the newest. Then the other matching ones. */
 static enum handoff_code find_recent(struct resolving *on)
 {
-    const size_t first = on->count, wanted = on->resolve->recent, end = first + wanted;
-    int64_t *of_task;
-    size_t task_count;
-    if (wanted == 0)
+    if (on->resolve->recent == 0)
         return HANDOFF_OK;
-    if (on->has_words && !handoff_match_best(on->match, wanted, on->arena))
+    if (!on->has_words)
+        return find_newest(on);
+    if (!handoff_match_best(on->match, on->resolve->recent, on->arena))
         return handoff_error_no_memory(on->error);
     note_what_was_searched(on);
-    on->gone += on->has_words && on->match->behind;
-    enum handoff_code code = newest_of_task(on, wanted, &of_task, &task_count);
-    if (code == HANDOFF_OK)
-        code = choose_matching(on, of_task, task_count, true, end);
-    if (code == HANDOFF_OK)
-        code = choose_newest(on, of_task, task_count, HANDOFF_ORIGIN_RECENT | HANDOFF_ORIGIN_TASK,
-                             first, end);
-    if (code == HANDOFF_OK)
-        code = choose_matching(on, of_task, task_count, false, end);
-    return code == HANDOFF_OK ? fill_with_newest(on, first, end) : code;
+    on->gone += on->match->behind;
+    return choose_matching(on);
 }
 
 static int by_seq(const void *a, const void *b)
@@ -356,19 +363,43 @@ static bool keep_words(struct resolving *on, const struct handoff_match_fit *fit
     return true;
 }
 
-/* What is not among the best, such as a pin, is measured by itself. */
+static bool keep_snippet(struct resolving *on, struct handoff_found_memory *found)
+{
+    struct handoff_snippet snippet;
+    if (!on->resolve->snippets || !on->has_words)
+        return true;
+    handoff_snippet_find(on->match, found->memory.content, &snippet);
+    struct base_span *pieces = base_arena_calloc(on->arena, snippet.count, sizeof *pieces);
+    if (!pieces)
+        return false;
+    memcpy(pieces, snippet.pieces, snippet.count * sizeof *pieces);
+    found->snippet = pieces;
+    found->snippet_count = snippet.count;
+    return true;
+}
+
+static bool is_of_task(const struct handoff_spine_resolve *resolve,
+                       const struct handoff_memory *memory)
+{
+    return resolve->task.data && memory->task_id.data &&
+           base_span_equal(resolve->task, memory->task_id);
+}
+
+/* What is not among the best, such as a pin, is measured by itself. That reads texts: when the time
+   of the search is up, what follows has neither words nor a snippet. */
 static bool measure_found(struct resolving *on, const struct choice *choice,
                           struct handoff_found_memory *found)
 {
+    const bool late = base_monotonic_ns(&base_clock_system) > on->deadline_ns;
     struct handoff_match_fit fit;
-    handoff_match_fit(on->match, &found->memory, &fit);
+    handoff_match_fit(on->match, &found->memory, !late, &fit);
     const struct handoff_match_place *place = choice->place;
     found->relevance = (double)(place ? place->relevance : fit.relevance);
     found->score = (double)(place ? place->score : fit.relevance * fit.boost);
     found->similar = place ? place->similar : 0;
     if (!on->has_words)
         found->score = (double)fit.boost;
-    return keep_words(on, &fit, found);
+    return keep_words(on, &fit, found) && (late || keep_snippet(on, found));
 }
 
 static enum handoff_code read_memory(struct resolving *on, const struct choice *choice,
@@ -391,6 +422,8 @@ static enum handoff_code read_memory(struct resolving *on, const struct choice *
         return HANDOFF_OK;
     }
     found->origin = choice->origin;
+    if ((found->origin & HANDOFF_ORIGIN_RECENT) && is_of_task(on->resolve, &found->memory))
+        found->origin |= HANDOFF_ORIGIN_TASK;
     if (!measure_found(on, choice, found))
         return handoff_error_no_memory(on->error);
     on->resolve->found_count++;
@@ -407,9 +440,10 @@ static int by_score(const void *a, const void *b)
 }
 
 /* Shares of the best. */
-static void scale_scores(struct handoff_found_memory *found, size_t count)
+static void scale_scores(const struct resolving *on, struct handoff_found_memory *found,
+                         size_t count)
 {
-    double relevance = 0, score = 0;
+    double relevance = on->best_relevance, score = on->best_score;
     for (size_t i = 0; i < count; i++) {
         relevance = found[i].relevance > relevance ? found[i].relevance : relevance;
         score = found[i].score > score ? found[i].score : score;
@@ -432,7 +466,7 @@ static enum handoff_code read_found(struct resolving *on)
         return handoff_error_no_memory(on->error);
     for (size_t i = 0; i < on->count && code == HANDOFF_OK; i++)
         code = read_memory(on, &on->choices[i], &resolve->found[resolve->found_count]);
-    scale_scores(resolve->found, resolve->found_count);
+    scale_scores(on, resolve->found, resolve->found_count);
     if (resolve->found_count > 1)
         qsort(resolve->found, resolve->found_count, sizeof *resolve->found, by_score);
     return code;
@@ -441,6 +475,7 @@ static enum handoff_code read_found(struct resolving *on)
 static enum handoff_code run(struct resolving *on)
 {
     on->count = on->gone = 0;
+    on->best_relevance = on->best_score = 0;
     on->resolve->found_count = on->resolve->missing_count = 0;
     enum handoff_code code =
         handoff_visible_read(&on->visible, on->db, &on->resolve->scopes, on->error);
@@ -474,6 +509,7 @@ static enum handoff_code learn_of_pins(struct resolving *on)
 /* A read transaction makes the steps see one state of the spine. */
 static enum handoff_code run_in_snapshot(struct resolving *on)
 {
+    on->was_whole = handoff_memory_index_is_complete(on->embedded->index);
     on->view = search_view_open(handoff_memory_index_search(on->embedded->index));
     if (!on->view)
         return handoff_error_no_memory(on->error);

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "client/spine/embedded/describe.h"
 #include "client/spine/embedded/embedded.h"
 #include "client/spine/embedded/place.h"
 #include "lib/base/check.h"
@@ -31,14 +32,17 @@ static void finished(struct handoff_store_job *job)
 }
 
 static enum handoff_spine_progress
-submit(struct handoff_spine *spine, struct handoff_spine_call *call,
+submit(struct handoff_spine *spine, struct handoff_spine_call *call, size_t bytes,
        enum handoff_code (*run)(struct handoff_store_job *, struct handoff_db *,
                                 struct handoff_error *))
 {
     struct handoff_embedded_scratch *scratch = handoff_embedded_scratch(call);
     scratch->embedded = handoff_embedded_of(spine);
     scratch->work =
-        (struct handoff_store_job){.mailbox = call->mailbox, .done = finished, .run = run};
+        (struct handoff_store_job){.mailbox = call->mailbox,
+                                   .done = finished,
+                                   .run = run,
+                                   .bytes = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX};
     handoff_store_submit(scratch->embedded->store, &scratch->work);
     return HANDOFF_SPINE_PENDING;
 }
@@ -234,9 +238,10 @@ static enum handoff_code insert(struct handoff_db *db, const struct handoff_memo
 }
 
 static enum handoff_code replace(const struct handoff_embedded *embedded, struct handoff_db *db,
-                                 const struct stored *old, struct handoff_memory *memory,
+                                 const struct stored *old, struct handoff_spine_put *put,
                                  int64_t scope, struct handoff_error *error)
 {
+    struct handoff_memory *memory = &put->memory;
     struct base_buffer tags = {0};
     enum handoff_code code = HANDOFF_OK;
     handoff_embedded_join_tags(memory, &tags);
@@ -249,7 +254,7 @@ static enum handoff_code replace(const struct handoff_embedded *embedded, struct
     if (code == HANDOFF_OK)
         code = insert(db, memory, base_buffer_span(&tags), error);
     if (code == HANDOFF_OK)
-        code = handoff_memory_index_put(embedded->index, memory, error);
+        code = handoff_memory_index_put(embedded->index, memory, put->prepared, error);
     base_buffer_free(&tags);
     return code;
 }
@@ -310,14 +315,17 @@ static enum handoff_code settle_scope(struct handoff_spine_put *put, const struc
     return code;
 }
 
-/* A new number is one more than the greatest; where that is too great, the least that is free. */
-static enum handoff_code number_scope(struct handoff_db *db, struct base_span name, int64_t *number,
+/* A new number is one more than the greatest, also of those that were forgotten and whose removed
+   memories the index still counts: what a word is worth in a scope must not tell of another one.
+   Where that is too great, the least that is free. */
+static enum handoff_code number_scope(const struct handoff_embedded *embedded,
+                                      struct handoff_db *db, struct base_span name, int64_t *number,
                                       struct handoff_error *error)
 {
     sqlite3_stmt *add = handoff_db_statement(
         db,
         "INSERT INTO memory_scopes (name, number) SELECT ?1, CASE"
-        " WHEN max(number) < 8388607 THEN max(number) + 1"
+        " WHEN max(max(number), ?2) < 8388607 THEN max(max(number), ?2) + 1"
         " ELSE (SELECT min(s.number) + 1 FROM memory_scopes s WHERE s.number < 8388607 AND NOT"
         " EXISTS (SELECT 1 FROM memory_scopes n WHERE n.number = s.number + 1)) END"
         " FROM memory_scopes RETURNING number",
@@ -325,11 +333,13 @@ static enum handoff_code number_scope(struct handoff_db *db, struct base_span na
     if (!add)
         return handoff_db_failure(db, NULL);
     handoff_db_bind_text(add, 1, name);
+    sqlite3_bind_int64(add, 2, handoff_scope_of(handoff_memory_index_last(embedded->index)));
     *number = handoff_db_row(add) ? sqlite3_column_int64(add, 0) : 0;
     return handoff_db_end(db, add, error);
 }
 
-static enum handoff_code find_or_number_scope(struct handoff_db *db, struct base_span name,
+static enum handoff_code find_or_number_scope(const struct handoff_embedded *embedded,
+                                              struct handoff_db *db, struct base_span name,
                                               int64_t *number, struct handoff_error *error)
 {
     sqlite3_stmt *find =
@@ -340,10 +350,10 @@ static enum handoff_code find_or_number_scope(struct handoff_db *db, struct base
     const bool found = handoff_db_row(find);
     *number = found ? sqlite3_column_int64(find, 0) : 0;
     enum handoff_code code = handoff_db_end(db, find, error);
-    return code == HANDOFF_OK && !found ? number_scope(db, name, number, error) : code;
+    return code == HANDOFF_OK && !found ? number_scope(embedded, db, name, number, error) : code;
 }
 
-/* A scope without memories is forgotten, and its number free. */
+/* A scope without memories is forgotten. */
 static enum handoff_code forget_scope(struct handoff_db *db, int64_t number,
                                       struct handoff_error *error)
 {
@@ -391,11 +401,11 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
     put->memory.updated_ms = base_wall_ms(embedded->clock);
     put->memory.created_ms = old.seq ? old.created_ms : put->memory.updated_ms;
     if (put->memory.scope.size > 0) /* a new scope has no pins: what follows refuses nothing then */
-        code = find_or_number_scope(db, put->memory.scope, &scope, error);
+        code = find_or_number_scope(embedded, db, put->memory.scope, &scope, error);
     if (code == HANDOFF_OK && put->memory.pinned && !old.pinned)
         code = check_pins(db, &embedded->spine, scope, error);
     if (code == HANDOFF_OK)
-        code = replace(embedded, db, &old, &put->memory, scope, error);
+        code = replace(embedded, db, &old, put, scope, error);
     return code == HANDOFF_OK ? keep_put_tokens(db, put, error) : code;
 }
 
@@ -405,12 +415,38 @@ static void expect_pins(struct handoff_spine *spine)
     atomic_store(&handoff_embedded_of(spine)->pins, HANDOFF_EMBEDDED_PINS_SOME);
 }
 
+static const struct words_document *keep_description(const struct words_document *described,
+                                                     struct base_arena *arena)
+{
+    const size_t size = described->count * sizeof *described->terms;
+    struct words_document *kept = base_arena_alloc(arena, sizeof *kept);
+    struct words_count *terms = base_arena_alloc(arena, size + 1);
+    if (!kept || !terms)
+        return NULL;
+    *kept = *described;
+    kept->table = NULL;
+    kept->terms = terms;
+    if (size > 0)
+        memcpy(terms, described->terms, size);
+    return kept;
+}
+
+/* The writer then only copies it. */
+void handoff_embedded_prepare_put(struct handoff_spine *spine, struct handoff_spine_put *put,
+                                  struct base_arena *arena)
+{
+    struct words_document described = {0};
+    if (handoff_memory_describe(&put->memory, handoff_embedded_of(spine)->words, &described))
+        put->prepared = keep_description(&described, arena);
+    words_document_clear(&described);
+}
+
 enum handoff_spine_progress handoff_embedded_put(struct handoff_spine *spine,
                                                  struct handoff_spine_put *put)
 {
     if (put->pin == HANDOFF_PIN_YES)
         expect_pins(spine);
-    return submit(spine, &put->call, run_put);
+    return submit(spine, &put->call, handoff_memory_bytes(&put->memory), run_put);
 }
 
 /* ---- remove and pin ------------------------------------------------------------------------ */
@@ -444,7 +480,7 @@ static enum handoff_code run_remove(struct handoff_store_job *job, struct handof
 enum handoff_spine_progress handoff_embedded_remove(struct handoff_spine *spine,
                                                     struct handoff_spine_remove *remove)
 {
-    return submit(spine, &remove->call, run_remove);
+    return submit(spine, &remove->call, 0, run_remove);
 }
 
 static enum handoff_code set_pinned(struct handoff_db *db, int64_t seq, bool pinned,
@@ -478,7 +514,7 @@ enum handoff_spine_progress handoff_embedded_pin(struct handoff_spine *spine,
 {
     if (pin->pinned)
         expect_pins(spine);
-    return submit(spine, &pin->call, run_pin);
+    return submit(spine, &pin->call, 0, run_pin);
 }
 
 /* ---- counts of several memories ------------------------------------------------------------- */
@@ -498,5 +534,5 @@ enum handoff_spine_progress handoff_embedded_keep_tokens(struct handoff_spine *s
 {
     if (keep->count == 0)
         return HANDOFF_SPINE_DONE;
-    return submit(spine, &keep->call, run_keep_tokens);
+    return submit(spine, &keep->call, 0, run_keep_tokens);
 }

@@ -5,9 +5,10 @@
  *
  * The view `addresses` says who was addressed in an envelope, by its handoff, its attempts and its
  * contribution: one row for each agent, which is open where the agent may continue the envelope and
- * nothing does. The table `addressed` is that view for the tasks that have been listed, in the
- * order of the question, with one more row for each envelope whose agent is ''; the first of those
- * is the task's first envelope.
+ * nothing does that was handed off. An envelope that was only assembled may never reach anyone, so
+ * what it continues stays open until it has a handoff. The table `addressed` is that view for the
+ * tasks that have been listed, in the order of the question, with one more row for each envelope
+ * whose agent is ''; the first of those is the task's first envelope.
  *
  * A task is listed when its second envelope comes. Most tasks have one, and names of tasks come in
  * no order: a row for each would cost a page of the WAL for each handoff (task_index.h). A task

@@ -73,6 +73,7 @@ static enum handoff_code next_outside(struct handoff_db *to, int64_t after, stru
     sqlite3_stmt *find = handoff_db_statement(to,
                                               "SELECT seq, body, id FROM envelopes WHERE seq > ?1"
                                               " AND typeof(body) = 'text' AND body <> ''"
+                                              " AND substr(body, 1, 1) <> '@'"
                                               " ORDER BY seq LIMIT 1",
                                               error);
     if (!find)

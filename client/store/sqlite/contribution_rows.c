@@ -55,7 +55,8 @@ static enum handoff_code insert_contribution(struct handoff_db *db, int64_t seq,
 {
     sqlite3_stmt *insert = handoff_db_statement(
         db,
-        "INSERT INTO contributions (seq, hop, source, target, text) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO contributions (seq, hop, source, target, text, handed_off)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         error);
     if (!insert)
         return handoff_db_failure(db, NULL);
@@ -64,6 +65,7 @@ static enum handoff_code insert_contribution(struct handoff_db *db, int64_t seq,
     handoff_db_bind_text(insert, 3, put->source);
     handoff_db_bind_text(insert, 4, put->target);
     handoff_db_bind_text(insert, 5, put->contribution);
+    sqlite3_bind_int(insert, 6, !put->finished);
     return handoff_db_do(db, insert, error);
 }
 
@@ -198,6 +200,12 @@ enum handoff_code handoff_contribution_insert(struct handoff_db *db, int64_t seq
     if (code == HANDOFF_OK && !is_nil(&put->replaces))
         code = take_its_place(db, put, error);
     return code;
+}
+
+enum handoff_code handoff_contribution_hand_off(struct handoff_db *db, int64_t seq,
+                                                struct handoff_error *error)
+{
+    return do_with(db, "UPDATE contributions SET handed_off = 1 WHERE seq = ?1", seq, 0, error);
 }
 
 /* ---- what stands for a contribution ------------------------------------------------------------

@@ -30,6 +30,10 @@ enum handoff_code handoff_contribution_insert(struct handoff_db *db, int64_t seq
                                               const struct handoff_store_put_envelope *put,
                                               struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* An envelope that was only assembled is given a handoff: now it continues its parents. */
+enum handoff_code handoff_contribution_hand_off(struct handoff_db *db, int64_t seq,
+                                                struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* Before the body is removed: where it stands for a contribution, it is kept. */
 enum handoff_code handoff_contribution_keep_body(struct handoff_db *db, int64_t seq,
                                                  struct handoff_error *error) HANDOFF_MUST_CHECK;

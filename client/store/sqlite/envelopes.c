@@ -6,11 +6,13 @@
  *
  * Puts run on the writer thread, gets on a reader thread.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "client/store/sqlite/addressed.h"
 #include "client/store/sqlite/body_log.h"
 #include "client/store/sqlite/contribution_rows.h"
+#include "client/store/sqlite/delivery_rows.h"
 #include "client/store/sqlite/envelope_row.h"
 #include "client/store/sqlite/known_tasks.h"
 #include "client/store/sqlite/retained_size.h"
@@ -19,6 +21,43 @@
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+static bool shares_body(const struct handoff_store_put_envelope *put)
+{
+    static const struct base_uuid nil;
+    return memcmp(&put->shares, &nil, sizeof nil) != 0;
+}
+
+/* What the other envelope's row lends to this one's. */
+struct shared_body {
+    char text[HANDOFF_BODY_PLACE_TEXT]; /* its number */
+    int64_t cut_at, cut_size;
+};
+
+static enum handoff_code find_shared_body(struct handoff_db *db,
+                                          const struct handoff_store_put_envelope *put,
+                                          struct shared_body *shared, struct handoff_error *error)
+{
+    char id[BASE_UUID_TEXT];
+    sqlite3_stmt *find = handoff_db_statement(
+        db, "SELECT seq, cut_at, cut_size FROM envelopes WHERE id = ?1 AND digest = ?2", error);
+    if (!find)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(find, 1, put->shares.bytes, sizeof put->shares.bytes, SQLITE_STATIC);
+    sqlite3_bind_blob(find, 2, put->digest, sizeof put->digest, SQLITE_STATIC);
+    const bool found = handoff_db_row(find);
+    if (found) {
+        snprintf(shared->text, sizeof shared->text, "@%lld",
+                 (long long)sqlite3_column_int64(find, 0));
+        shared->cut_at = sqlite3_column_int64(find, 1);
+        shared->cut_size = sqlite3_column_int64(find, 2);
+    }
+    enum handoff_code code = handoff_db_end(db, find, error);
+    if (code != HANDOFF_OK || found)
+        return code;
+    base_uuid_format(&put->shares, id);
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "id", id);
+}
+
 /* place: where the body lies; NULL: it comes into the row. */
 static enum handoff_code insert_row(struct handoff_db *db,
                                     const struct handoff_store_put_envelope *put,
@@ -26,6 +65,11 @@ static enum handoff_code insert_row(struct handoff_db *db,
                                     struct handoff_error *error)
 {
     char text[HANDOFF_BODY_PLACE_TEXT];
+    struct shared_body shared = {.cut_at = put->cut_at, .cut_size = put->cut_size};
+    const bool shares = shares_body(put);
+    enum handoff_code code = shares ? find_shared_body(db, put, &shared, error) : HANDOFF_OK;
+    if (code != HANDOFF_OK)
+        return code;
     sqlite3_stmt *insert = handoff_db_statement(
         db,
         "INSERT INTO envelopes (id, task_id, created_at, digest, cut_at, cut_size, body,"
@@ -37,9 +81,11 @@ static enum handoff_code insert_row(struct handoff_db *db,
     handoff_db_bind_text(insert, 2, put->task_id);
     sqlite3_bind_int64(insert, 3, put->created_ms);
     sqlite3_bind_blob(insert, 4, put->digest, sizeof put->digest, SQLITE_STATIC);
-    sqlite3_bind_int64(insert, 5, put->cut_at);
-    sqlite3_bind_int64(insert, 6, put->cut_size);
-    if (place)
+    sqlite3_bind_int64(insert, 5, shared.cut_at);
+    sqlite3_bind_int64(insert, 6, shared.cut_size);
+    if (shares)
+        handoff_db_bind_text(insert, 7, base_span_text(shared.text));
+    else if (place)
         handoff_db_bind_text(insert, 7, base_span(text, handoff_body_place_format(place, text)));
     else
         sqlite3_bind_blob64(insert, 7, put->body.data, put->body.size, SQLITE_STATIC);
@@ -112,7 +158,8 @@ enum handoff_code handoff_envelope_insert(struct handoff_db *db,
                                           struct handoff_error *error)
 {
     struct handoff_body_place place;
-    bool outside = db->body_log && handoff_body_log_append(db->body_log, put->body, &place);
+    bool outside = db->body_log && !shares_body(put) &&
+                   handoff_body_log_append(db->body_log, put->body, &place);
     enum handoff_code code = insert_row(db, put, outside ? &place : NULL, error);
     *seq = 0;
     if (code != HANDOFF_OK)
@@ -280,8 +327,10 @@ static enum handoff_code read_envelope_row(struct handoff_db *db, sqlite3_stmt *
 }
 
 #define ENVELOPE_COLUMNS                                                                           \
-    "SELECT e.id, e.task_id, e.created_at, e.digest, e.cut_at, e.cut_size, e.body,"                \
-    " s.finished_at, e.inheritance FROM envelopes e LEFT JOIN envelope_state s ON s.seq = e.seq "
+    "SELECT e.id, e.task_id, e.created_at, e.digest, e.cut_at, e.cut_size, " HANDOFF_ROW_BODY(     \
+        "e") ","                                                                                   \
+             " s.finished_at, e.inheritance FROM envelopes e LEFT JOIN envelope_state s ON s.seq " \
+             "= e.seq "
 
 static enum handoff_code read_looked_up(struct handoff_db *db, sqlite3_stmt *select,
                                         struct base_arena *arena,

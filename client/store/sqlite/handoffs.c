@@ -8,9 +8,13 @@
 #include <string.h>
 
 #include "client/model/model.h"
+#include "client/store/parked.h"
 #include "client/store/sqlite/addressed.h"
 #include "client/store/sqlite/database.h"
+#include "client/store/sqlite/decision_rows.h"
+#include "client/store/sqlite/delivery_rows.h"
 #include "client/store/sqlite/envelope_row.h"
+#include "client/store/sqlite/key_row.h"
 #include "client/store/sqlite/party_rows.h"
 #include "client/store/sqlite/retained_size.h"
 #include "lib/base/check.h"
@@ -44,8 +48,8 @@ static enum handoff_code insert_handoff(struct handoff_db *db,
     sqlite3_stmt *insert =
         handoff_db_statement(db,
                              "INSERT INTO handoffs (seq, state, source, asked_target, target,"
-                             " pattern, deadline_at, due_at, excerpt, reason, settled_at)"
-                             " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                             " pattern, deadline_at, due_at, excerpt, reason, settled_at, summary)"
+                             " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
                              error);
     if (!insert)
         return handoff_row_failure(db);
@@ -60,25 +64,26 @@ static enum handoff_code insert_handoff(struct handoff_db *db,
     handoff_db_bind_text(insert, 9, accept->excerpt);
     bind_some(insert, 10, reason_text(standing));
     sqlite3_bind_int64(insert, 11, standing->settled_ms);
+    handoff_db_bind_text(insert, 12, accept->summary);
     return handoff_db_do(db, insert, error);
 }
 
-static enum handoff_code insert_key(struct handoff_db *db,
-                                    const struct handoff_store_accept *accept,
-                                    struct handoff_error *error)
+enum handoff_code handoff_key_insert(struct handoff_db *db, struct base_span source,
+                                     struct base_span key, int64_t seq,
+                                     const uint8_t request_digest[BASE_SHA256_BYTES],
+                                     struct handoff_error *error)
 {
-    if (!accept->idempotency_key.data)
+    if (!key.data)
         return HANDOFF_OK;
     sqlite3_stmt *insert = handoff_db_statement(
         db, "INSERT INTO idempotency (source, key, seq, request_digest) VALUES (?1, ?2, ?3, ?4)",
         error);
     if (!insert)
         return handoff_row_failure(db);
-    bind_some(insert, 1, accept->source);
-    bind_some(insert, 2, accept->idempotency_key);
-    sqlite3_bind_int64(insert, 3, accept->seq);
-    sqlite3_bind_blob(insert, 4, accept->request_digest, sizeof accept->request_digest,
-                      SQLITE_STATIC);
+    bind_some(insert, 1, source);
+    bind_some(insert, 2, key);
+    sqlite3_bind_int64(insert, 3, seq);
+    sqlite3_bind_blob(insert, 4, request_digest, BASE_SHA256_BYTES, SQLITE_STATIC);
     return handoff_db_do(db, insert, error);
 }
 
@@ -158,6 +163,12 @@ static enum handoff_code put_accepted_envelope(struct handoff_store_accept *acce
     return code;
 }
 
+static bool is_of_publication(const struct handoff_store_accept *accept)
+{
+    static const struct base_uuid nil;
+    return memcmp(&accept->publication, &nil, sizeof nil) != 0;
+}
+
 static enum handoff_code run_accept(struct handoff_store_job *job, struct handoff_db *db,
                                     struct handoff_error *error)
 {
@@ -170,7 +181,12 @@ static enum handoff_code run_accept(struct handoff_store_job *job, struct handof
     if (code == HANDOFF_OK)
         code = handoff_addressed_anew(db, accept->seq, error);
     if (code == HANDOFF_OK)
-        code = insert_key(db, accept, error);
+        code = handoff_key_insert(db, accept->source, accept->idempotency_key, accept->seq,
+                                  accept->request_digest, error);
+    if (code == HANDOFF_OK && accept->decision)
+        code = handoff_decision_insert(db, accept->decision, error);
+    if (code == HANDOFF_OK && is_of_publication(accept))
+        code = handoff_delivery_row_insert(db, accept, error);
     if (code == HANDOFF_OK && accept->stored)
         return find_chain(db, accept, error);
     return code == HANDOFF_OK && accept->put.nparents > 0 ? find_root(db, accept, error) : code;
@@ -180,7 +196,7 @@ void handoff_store_accept(struct handoff_store *store, struct handoff_store_acce
 {
     BASE_CHECK(!accept->put.finished);
     accept->put.job.run = run_accept;
-    accept->put.job.brings_body = !accept->stored;
+    accept->put.job.brings_body = !accept->stored && accept->put.body.size > 0;
     handoff_store_submit(store, &accept->put.job);
 }
 
@@ -255,9 +271,12 @@ static enum handoff_code insert_passed_over(struct handoff_db *db, int64_t seq,
 }
 
 static enum handoff_code insert_record(struct handoff_db *db, int64_t seq,
-                                       const struct handoff_attempt *attempt,
+                                       const struct handoff_attempt_record *record,
                                        struct handoff_error *error)
 {
+    const struct handoff_attempt *attempt = &record->attempt;
+    if (record->decision)
+        return handoff_decision_insert(db, record->decision, error);
     return attempt->passed_over ? insert_passed_over(db, seq, attempt, error)
                                 : insert_attempt(db, seq, attempt, error);
 }
@@ -270,7 +289,7 @@ static enum handoff_code insert_attempts(struct handoff_db *db,
     enum handoff_code code = HANDOFF_OK;
     const struct handoff_attempt_record *record = move->attempts;
     for (size_t left = move->nattempts; left > 0 && code == HANDOFF_OK; left--) {
-        code = insert_record(db, move->seq, &record->attempt, error);
+        code = insert_record(db, move->seq, record, error);
         if (left > 1)
             record = record->next;
     }
@@ -282,7 +301,8 @@ static int64_t attempt_rows(const struct handoff_store_move *move)
     int64_t bytes = 0;
     const struct handoff_attempt_record *record = move->attempts;
     for (size_t left = move->nattempts; left > 0; left--) {
-        bytes += handoff_retained_attempt_row(&record->attempt);
+        if (!record->decision) /* which outlives the handoff */
+            bytes += handoff_retained_attempt_row(&record->attempt);
         if (left > 1)
             record = record->next;
     }
@@ -339,6 +359,21 @@ static enum handoff_code update_progress(struct handoff_db *db,
     return handoff_db_do(db, update, error);
 }
 
+/* For the index of parked ones, which a list by cause walks through. */
+static enum handoff_code note_last_error(struct handoff_db *db, int64_t seq,
+                                         struct handoff_error *error)
+{
+    sqlite3_stmt *update = handoff_db_statement(
+        db,
+        "UPDATE handoffs SET error = coalesce((SELECT a.error FROM attempts a WHERE a.seq = ?1"
+        " ORDER BY a.number DESC LIMIT 1), '') WHERE seq = ?1",
+        error);
+    if (!update)
+        return handoff_row_failure(db);
+    sqlite3_bind_int64(update, 1, seq);
+    return handoff_db_do(db, update, error);
+}
+
 static enum handoff_code run_move(struct handoff_store_job *job, struct handoff_db *db,
                                   struct handoff_error *error)
 {
@@ -346,8 +381,12 @@ static enum handoff_code run_move(struct handoff_store_job *job, struct handoff_
     enum handoff_code code = update_handoff(db, move, error);
     if (code == HANDOFF_OK)
         code = insert_attempts(db, move, error);
+    if (code == HANDOFF_OK && move->standing.state == HANDOFF_STATE_PARKED)
+        code = note_last_error(db, move->seq, error);
     if (code == HANDOFF_OK && move->progress.text.data)
         code = update_progress(db, move, error);
+    if (code == HANDOFF_OK && move->over && move->of_publication)
+        code = handoff_delivery_row_over(db, move->seq, move->standing.settled_ms, error);
     if (code == HANDOFF_OK && (move->over || move->nattempts > 0))
         code = count_rows(db, move->seq, move->over ? move->standing.settled_ms : 0,
                           attempt_rows(move), error);
@@ -490,7 +529,10 @@ static bool copy_nullable_column(sqlite3_stmt *row, int at, struct base_arena *a
     " h.alternate, h.replays, h.excerpt, (SELECT root FROM contributions WHERE seq = h.seq),"      \
     " (SELECT coalesce(p.id, c.id) FROM lineage l LEFT JOIN envelopes p ON p.seq = l.parent"       \
     " LEFT JOIN contributions c ON c.seq = l.parent WHERE l.child = h.seq AND l.place = 0),"       \
-    " h.progress, h.progress_at FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
+    " h.progress, h.progress_at, h.summary, coalesce((SELECT a.error FROM attempts a WHERE"        \
+    " a.seq = h.seq ORDER BY a.number DESC LIMIT 1), ''),"                                         \
+    " EXISTS (SELECT 1 FROM channel_deliveries WHERE seq = h.seq)"                                 \
+    " FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
 
 static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entry)
 {
@@ -504,6 +546,7 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
     stored->created_ms = sqlite3_column_int64(row, 6);
     stored->deadline_ms = sqlite3_column_int64(row, 7);
     stored->progress.at_ms = sqlite3_column_int64(row, 21);
+    stored->of_publication = sqlite3_column_int(row, 24) == 1;
     standing->state = sqlite3_column_int(row, 8);
     standing->due_ms = sqlite3_column_int64(row, 11);
     standing->settled_ms = sqlite3_column_int64(row, 12);
@@ -516,7 +559,9 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
            copy_column(row, 4, arena, &stored->asked_target) &&
            copy_column(row, 9, arena, &standing->target) && copy_reason(row, 10, arena, standing) &&
            copy_nullable_column(row, 17, arena, &stored->excerpt) &&
-           copy_nullable_column(row, 20, arena, &stored->progress.text);
+           copy_nullable_column(row, 20, arena, &stored->progress.text) &&
+           copy_nullable_column(row, 22, arena, &stored->summary) &&
+           copy_column(row, 23, arena, &stored->error);
 }
 
 static enum handoff_code no_reader(const struct handoff_error *error)
@@ -556,6 +601,34 @@ enum handoff_code handoff_store_get_handoff(struct handoff_store *store, const s
     return HANDOFF_OK;
 }
 
+static enum handoff_code get_numbered(struct handoff_db *db, int64_t seq, struct rows *rows,
+                                      struct handoff_error *error)
+{
+    sqlite3_stmt *select = handoff_db_statement(db, HANDOFF_COLUMNS "WHERE h.seq = ?1", error);
+    if (!select)
+        return handoff_row_failure(db);
+    sqlite3_bind_int64(select, 1, seq);
+    return read_rows(db, select, rows, error);
+}
+
+enum handoff_code handoff_store_get_numbered(struct handoff_store *store, const int64_t *seqs,
+                                             size_t nseqs, struct base_arena *arena,
+                                             struct handoff_stored **list, size_t *count,
+                                             struct handoff_error *error)
+{
+    struct rows rows = {.arena = arena, .size = sizeof **list, .read = read_handoff};
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return no_reader(error);
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < nseqs && code == HANDOFF_OK; i++)
+        code = get_numbered(db, seqs[i], &rows, error);
+    handoff_store_reader_done(store, db);
+    *list = (struct handoff_stored *)(void *)rows.entries;
+    *count = rows.count;
+    return code;
+}
+
 /* What every list asks for; the numbers are bound in handoff_store_list. */
 #define WANTED                                                                                     \
     " AND h.seq > ?5 AND (1 << h.state & ?1) != 0 AND (?2 IS NULL OR h.target = ?2)"               \
@@ -567,6 +640,10 @@ enum handoff_code handoff_store_get_handoff(struct handoff_store *store, const s
 static const char *select_for(const struct handoff_store_filter *filter)
 {
     const uint32_t live = 1u << 1 | 1u << 2 | 1u << 3, parked = 1u << 5;
+    if (filter->publication != 0)
+        return HANDOFF_COLUMNS
+            "WHERE h.seq IN (SELECT seq FROM channel_deliveries WHERE publication = ?8)" WANTED
+            " ORDER BY h.seq LIMIT ?6";
     if (filter->task_id.data)
         return HANDOFF_COLUMNS
             "WHERE h.seq IN (SELECT seq FROM task_envelopes WHERE task_id = ?4)" WANTED
@@ -597,6 +674,8 @@ enum handoff_code handoff_store_list(struct handoff_store *store,
         sqlite3_bind_int64(select, 5, filter->after_seq);
         sqlite3_bind_int64(select, 6, (int64_t)filter->limit);
         handoff_db_bind_text(select, 7, filter->party);
+        if (filter->publication != 0)
+            sqlite3_bind_int64(select, 8, filter->publication);
         code = read_rows(db, select, &rows, error);
     } else {
         code = handoff_row_failure(db);

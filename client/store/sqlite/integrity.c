@@ -13,6 +13,7 @@
 #include "client/store/sqlite/body_files.h"
 #include "client/store/sqlite/data_dir.h"
 #include "client/store/sqlite/database.h"
+#include "client/store/sqlite/delivery_rows.h"
 #include "client/store/sqlite/envelope_row.h"
 #include "client/store/sqlite/migrate.h"
 #include "client/store/sqlite/retention.h"
@@ -79,14 +80,21 @@ static enum handoff_code check_body(struct handoff_db *db, sqlite3_stmt *row, bo
     return HANDOFF_OK;
 }
 
+/* A body that a publication's deliveries share is checked with the publication; a delivery has to
+   name it, and its digest. As from a removed body, nothing is read of it here. */
+#define BODY_TO_CHECK(row)                                                                         \
+    "CASE WHEN " HANDOFF_ROW_SHARES_BODY(                                                          \
+        row) " THEN (SELECT '' FROM envelopes shared WHERE shared.digest = " row                   \
+             ".digest AND shared.seq = " HANDOFF_ROW_SHARED_SEQ(row) ") ELSE " row ".body END"
+
 /* The first envelope from a number on. */
 static enum handoff_code check_next(struct handoff_db *db, int64_t from, struct checked *checked,
                                     bool *found, struct handoff_error *error)
 {
     sqlite3_stmt *next =
         handoff_db_statement(db,
-                             "SELECT seq, id, digest, cut_at, cut_size, body FROM envelopes"
-                             " WHERE seq >= ?1 ORDER BY seq LIMIT 1",
+                             "SELECT seq, id, digest, cut_at, cut_size, " BODY_TO_CHECK(
+                                 "e") " FROM envelopes e WHERE seq >= ?1 ORDER BY seq LIMIT 1",
                              error);
     if (!next)
         return handoff_db_failure(db, NULL);
@@ -202,6 +210,27 @@ static enum handoff_code check_kept(struct handoff_db *db, struct handoff_store_
 /* ---- the ledger -------------------------------------------------------------------------------
  */
 
+#define COUNT_HANDED_OFF_WRONG(handed_off)                                                         \
+    "SELECT count(*) FROM contributions c WHERE seq IN (SELECT child FROM lineage)"                \
+    " AND charged_to IS NULL AND handed_off <> (seq IN (" handed_off "))"
+
+/* Only of those that continue something it matters. What was published was handed off by its
+   deliveries. */
+static enum handoff_code check_handed_off(struct handoff_db *db,
+                                          struct handoff_store_report *report,
+                                          struct handoff_error *error)
+{
+    int64_t wrong;
+    const char *count = report->version >= HANDOFF_SCHEMA_CHANNELS
+                            ? COUNT_HANDED_OFF_WRONG("SELECT seq FROM handoffs"
+                                                     " UNION ALL SELECT seq FROM publications")
+                            : COUNT_HANDED_OFF_WRONG("SELECT seq FROM handoffs");
+    enum handoff_code code = handoff_db_number(db, count, &wrong, error);
+    if (code == HANDOFF_OK && wrong > 0)
+        note(report, "the ledger and the handoffs differ in which envelopes were handed off", "");
+    return code;
+}
+
 /* What contribution_rows.h says. */
 static enum handoff_code check_ledger(struct handoff_db *db, struct handoff_store_report *report,
                                       struct handoff_error *error)
@@ -229,6 +258,19 @@ static enum handoff_code check_ledger(struct handoff_db *db, struct handoff_stor
         note(report, "the ledger has a contribution that no envelope needs", "");
     if (wrong > 0)
         note(report, "the list of who was addressed in a task does not match its handoffs", "");
+    return code;
+}
+
+/* ---- channels ------------------------------------------------------------------------------ */
+
+static enum handoff_code check_deliveries(struct handoff_db *db,
+                                          struct handoff_store_report *report,
+                                          struct handoff_error *error)
+{
+    int64_t wrong;
+    enum handoff_code code = handoff_delivery_rows_count_wrong(db, &wrong, error);
+    if (code == HANDOFF_OK && wrong > 0)
+        note(report, "publications do not match their deliveries", "");
     return code;
 }
 
@@ -276,6 +318,10 @@ static enum handoff_code check_all(struct handoff_db *db, struct handoff_store_r
         code = check_kept(db, report, error);
     if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_LEDGER)
         code = check_ledger(db, report, error);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_HANDED_OFF)
+        code = check_handed_off(db, report, error);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_CHANNELS)
+        code = check_deliveries(db, report, error);
     if (code == HANDOFF_OK)
         code = count_bytes(db, report, error);
     handoff_db_roll_back(db);

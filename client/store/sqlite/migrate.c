@@ -335,6 +335,96 @@ static const char *const steps[] = {
     "DROP TRIGGER memories_added; DROP TRIGGER memories_added_to_scope;"
     "DROP TRIGGER memories_removed; DROP TRIGGER memories_removed_from_scope;"
     "DROP TABLE memories_text;",
+
+    /* 17: only what is handed off continues its parents (addressed.h). The column says it when the
+       rows of the envelope and its handoff are gone, too. Those that are gone already count as
+       handed off, since nobody knows. */
+    "ALTER TABLE contributions ADD COLUMN handed_off INTEGER NOT NULL DEFAULT 1;"
+    "UPDATE contributions SET handed_off = 0"
+    "  WHERE charged_to IS NULL AND seq NOT IN (SELECT seq FROM handoffs);"
+    "DROP VIEW continuable;"
+    "CREATE VIEW continuable (seq, task_id, open) AS SELECT e.seq, e.task_id,"
+    "  NOT EXISTS (SELECT 1 FROM lineage l JOIN contributions child ON child.seq = l.child"
+    "   WHERE l.parent = e.seq AND child.handed_off = 1)"
+    "  FROM envelopes e LEFT JOIN contributions c ON c.seq = e.seq WHERE c.replaced_by IS NULL;"
+    "DROP TRIGGER addressed_continued;"
+    "CREATE TRIGGER addressed_continued AFTER INSERT ON lineage"
+    "  WHEN (SELECT handed_off FROM contributions WHERE seq = new.child) BEGIN"
+    "  UPDATE addressed SET open = 0 WHERE seq = new.parent AND open = 1; END;"
+    "CREATE TRIGGER addressed_continued_later AFTER UPDATE OF handed_off ON contributions"
+    "  WHEN new.handed_off = 1 BEGIN UPDATE addressed SET open = 0 WHERE open = 1"
+    "  AND seq IN (SELECT parent FROM lineage WHERE child = new.seq); END;"
+    "INSERT INTO address_anew SELECT DISTINCT l.parent FROM lineage l"
+    "  JOIN contributions child ON child.seq = l.child WHERE child.handed_off = 0;",
+
+    /* 18: what was decided about handoffs (decisions.h). A row is never changed, and outlives its
+       handoff. A write that is repeated finds its row by (handoff, at, action). AUTOINCREMENT: a
+       number never comes back, as it is what a cursor holds. */
+    "CREATE TABLE decisions ("
+    "  number INTEGER PRIMARY KEY AUTOINCREMENT,"
+    "  handoff BLOB NOT NULL,"
+    "  at INTEGER NOT NULL,"
+    "  action INTEGER NOT NULL," /* enum handoff_action */
+    "  who TEXT NOT NULL,"
+    "  said_by TEXT NOT NULL,"
+    "  reason TEXT NOT NULL,"
+    "  task_id TEXT NOT NULL,"
+    "  source TEXT NOT NULL,"
+    "  target TEXT NOT NULL,"
+    "  sent_to TEXT NOT NULL,"
+    "  cause TEXT NOT NULL,"
+    "  fields TEXT NOT NULL," /* separated by commas */
+    "  replacement BLOB,"
+    "  job BLOB,"
+    "  UNIQUE (handoff, at, action));"
+    "CREATE INDEX decisions_task ON decisions (task_id, number);"
+    "CREATE INDEX decisions_job ON decisions (job, number) WHERE job IS NOT NULL;"
+    "CREATE TRIGGER decisions_stay BEFORE UPDATE ON decisions BEGIN"
+    "  SELECT RAISE(ABORT, 'a decision is never changed'); END;"
+    /* bulk jobs (jobs.h), and what became of each of their handoffs */
+    "CREATE TABLE jobs ("
+    "  id BLOB PRIMARY KEY,"
+    "  action INTEGER NOT NULL,"
+    "  state TEXT NOT NULL,"
+    "  sent_to TEXT NOT NULL,"
+    "  who TEXT NOT NULL,"
+    "  said_by TEXT NOT NULL,"
+    "  reason TEXT NOT NULL,"
+    "  rate INTEGER NOT NULL,"
+    "  canary INTEGER NOT NULL," /* 1: it waits after the first; 2: it did, and goes on */
+    "  began_at INTEGER NOT NULL,"
+    "  ended_at INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;"
+    "CREATE TABLE job_items ("
+    "  job BLOB NOT NULL,"
+    "  handoff BLOB NOT NULL,"
+    "  fate INTEGER NOT NULL DEFAULT 0," /* enum handoff_fate */
+    "  code TEXT NOT NULL DEFAULT '',"
+    "  detail TEXT NOT NULL DEFAULT '',"
+    "  PRIMARY KEY (job, handoff)) WITHOUT ROWID;"
+    /* what lists show and search of a handoff. `summary` is NULL where an older version accepted
+       it; `error` is that of its last attempt when it was parked. The index has all that a walk
+       through what is parked looks at, so that it reads no rows (parked.h). */
+    "ALTER TABLE handoffs ADD COLUMN summary TEXT;"
+    "ALTER TABLE handoffs ADD COLUMN error TEXT NOT NULL DEFAULT '';"
+    "UPDATE handoffs SET error = coalesce((SELECT a.error FROM attempts a WHERE"
+    "  a.seq = handoffs.seq ORDER BY a.number DESC LIMIT 1), '') WHERE state = 5;"
+    "CREATE INDEX handoffs_parked_rows ON handoffs"
+    "  (seq, target, source, reason, error, summary, settled_at) WHERE state = 5;",
+
+    /* 19: publications (delivery_rows.h). Their deliveries are rows of envelopes and handoffs,
+       whose bodies are TEXTs such as "@17". */
+    "CREATE TABLE publications ("
+    "  seq INTEGER PRIMARY KEY," /* of its envelope */
+    "  channel TEXT NOT NULL,"
+    "  source TEXT NOT NULL,"
+    "  at INTEGER NOT NULL,"
+    "  unfinished INTEGER NOT NULL);" /* deliveries that are not over */
+    "CREATE INDEX publications_channel ON publications (channel, seq);"
+    "CREATE TABLE channel_deliveries ("
+    "  seq INTEGER PRIMARY KEY," /* of its handoff */
+    "  publication INTEGER NOT NULL,"
+    "  receiver TEXT NOT NULL);"
+    "CREATE INDEX channel_deliveries_publication ON channel_deliveries (publication);",
 };
 
 int handoff_migrate_newest(void)

@@ -15,7 +15,9 @@ enum {
     HANDOFF_SCHEMA_KEPT = 11,
     HANDOFF_SCHEMA_SCOPES = 12,
     HANDOFF_SCHEMA_LEDGER = 13,
-    HANDOFF_SCHEMA_SEARCH = 15
+    HANDOFF_SCHEMA_SEARCH = 15,
+    HANDOFF_SCHEMA_HANDED_OFF = 17,
+    HANDOFF_SCHEMA_CHANNELS = 19
 };
 
 /* The schema version this program writes: the number of steps. */

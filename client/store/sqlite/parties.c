@@ -16,9 +16,13 @@ static const char select_of_task[] =
         "?2") ") > 0"
               " FROM task_envelopes t JOIN handoffs h ON h.seq = t.seq WHERE t.task_id = ?1";
 
-/* An envelope that was never handed off has no such row; its contribution names two. */
+/* An envelope that was never handed off has no such row; its contribution names two. Of one that
+   was published, the parties to its deliveries are parties. */
 static const char select_of_envelope[] =
-    "SELECT " HANDOFF_ROW_CONCERNS("?2") " OR ?2 IN (c.source, c.target) FROM envelopes e"
+    "SELECT " HANDOFF_ROW_CONCERNS("?2") " OR ?2 IN (c.source, c.target) OR EXISTS"
+                                         " (SELECT 1 FROM channel_deliveries d JOIN handoffs dh ON"
+                                         " dh.seq = d.seq WHERE d.publication = e.seq"
+                                         " AND ?2 IN (d.receiver, dh.target)) FROM envelopes e"
                                          " LEFT JOIN handoffs h ON h.seq = e.seq"
                                          " LEFT JOIN contributions c ON c.seq = e.seq"
                                          " WHERE e.id = ?1";

@@ -4,6 +4,7 @@
  * be delivered after all. Its rows are kept until that handoff is over. On the writer thread.
  */
 #include "client/store/sqlite/bodies.h"
+#include "client/store/sqlite/contribution_rows.h"
 #include "client/store/sqlite/envelope_row.h"
 #include "lib/base/error.h"
 
@@ -71,5 +72,7 @@ enum handoff_code handoff_envelope_reopen(struct handoff_db *db, const struct ba
                                           struct handoff_error *error)
 {
     enum handoff_code code = find_finished(db, id, seq, error);
-    return code == HANDOFF_OK ? set_open(db, *seq, row_bytes, error) : code;
+    if (code == HANDOFF_OK)
+        code = set_open(db, *seq, row_bytes, error);
+    return code == HANDOFF_OK ? handoff_contribution_hand_off(db, *seq, error) : code;
 }

@@ -2,12 +2,16 @@
 /* The totals of what is kept, and what a row adds to them; see retained_size.h. */
 #include "client/store/sqlite/retained_size.h"
 
+#include <string.h>
+
 /* Beside its texts, with numbers, digests and the entries of indexes. */
 enum {
     ENVELOPE_ROW = 190, /* id and digest, the index of ids, the state and its index */
     HANDOFF_ROW = 40,
     KEY_ROW = 60, /* and the digest of the request */
     ATTEMPT_ROW = 40,
+    PUBLICATION_ROW = 30,
+    DELIVERY_ROW = 25, /* and its entry in the index of publications */
     CONTRIBUTION_ROW = 12,
     REFUSAL_ROW = 20,
     LINEAGE_ROW = 30, /* and its entry in the index of parents */
@@ -98,14 +102,34 @@ int64_t handoff_retained_envelope_row(const struct handoff_store_put_envelope *p
     return (int64_t)(ENVELOPE_ROW + task + put->inheritance.size + contribution_size(put));
 }
 
+/* In the table of keys, and in its index by number. */
+static size_t key_size(struct base_span source, struct base_span key)
+{
+    if (!key.data)
+        return 0;
+    return with_page_slack(KEY_ROW + source.size + key.size) + source.size + key.size;
+}
+
+static bool is_delivery(const struct handoff_store_accept *accept)
+{
+    static const struct base_uuid nil;
+    return memcmp(&accept->publication, &nil, sizeof nil) != 0;
+}
+
 int64_t handoff_retained_handoff_row(const struct handoff_store_accept *accept)
 {
-    size_t size =
-        HANDOFF_ROW + 2 * accept->asked_target.size + accept->source.size + accept->excerpt.size;
-    if (accept->idempotency_key.data) /* in the table of keys, and in its index by number */
-        size += with_page_slack(KEY_ROW + accept->source.size + accept->idempotency_key.size) +
-                accept->source.size + accept->idempotency_key.size;
-    return (int64_t)size;
+    size_t size = HANDOFF_ROW + 2 * accept->asked_target.size + accept->source.size +
+                  accept->excerpt.size + accept->summary.size;
+    if (is_delivery(accept))
+        size += DELIVERY_ROW + accept->asked_target.size;
+    return (int64_t)(size + key_size(accept->source, accept->idempotency_key));
+}
+
+int64_t handoff_retained_publication_row(const struct handoff_store_publish *publish)
+{
+    const size_t size = PUBLICATION_ROW + publish->channel.size +
+                        with_page_slack(publish->channel.size) + publish->source.size;
+    return (int64_t)(size + key_size(publish->source, publish->idempotency_key));
 }
 
 int64_t handoff_retained_refusal_row(const struct handoff_store_refuse_next *refuse)

@@ -18,7 +18,7 @@
 #ifndef HANDOFF_STORE_SQLITE_RETAINED_SIZE_H
 #define HANDOFF_STORE_SQLITE_RETAINED_SIZE_H
 
-#include "client/store/handoffs.h"
+#include "client/store/channels.h"
 #include "client/store/sqlite/database.h"
 
 struct handoff_retained {
@@ -41,10 +41,11 @@ enum handoff_code handoff_retained_find_oldest(struct handoff_db *db,
                                                int64_t *key_from,
                                                struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* What the rows take: of an envelope with its contribution, of its handoff with the key, of an
- * attempt. */
+/* What the rows take: of an envelope with its contribution, of its handoff with the key, of a
+ * publication with the key, of an attempt. */
 int64_t handoff_retained_envelope_row(const struct handoff_store_put_envelope *put);
 int64_t handoff_retained_handoff_row(const struct handoff_store_accept *accept);
+int64_t handoff_retained_publication_row(const struct handoff_store_publish *publish);
 int64_t handoff_retained_refusal_row(const struct handoff_store_refuse_next *refuse);
 int64_t handoff_retained_attempt_row(const struct handoff_attempt *attempt);
 

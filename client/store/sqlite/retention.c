@@ -78,6 +78,8 @@ static const char *const removals[] = {
     "DELETE FROM passed_over WHERE seq = ?1",
     "DELETE FROM idempotency WHERE seq = ?1",
     "DELETE FROM refused_next WHERE seq = ?1",
+    "DELETE FROM publications WHERE seq = ?1",
+    "DELETE FROM channel_deliveries WHERE seq = ?1",
     "DELETE FROM envelope_state WHERE seq = ?1",
 };
 

@@ -88,7 +88,7 @@ static bool is_as_noted(struct search_segment *segment, const struct file_row *r
     struct search_segment_facts facts;
     search_segment_read_facts(segment, &facts);
     return facts.first == row->first && facts.last == row->last &&
-           (int64_t)facts.checksum == row->checksum && search_segment_check(segment);
+           (int64_t)facts.checksum == row->checksum && search_segment_check(segment, NULL);
 }
 
 static enum handoff_code check_segment(struct handoff_db *db, struct search_segment *segment,

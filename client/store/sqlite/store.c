@@ -63,6 +63,17 @@ static void init_locks(struct handoff_store *store)
     handoff_known_tasks_init(&store->known_tasks);
 }
 
+/* It may read much of the store, and nobody is served meanwhile: whoever looks must see why. */
+static enum handoff_code upgrade(struct handoff_store *store, int from, struct handoff_error *error)
+{
+    int64_t used, written;
+    const int to = handoff_migrate_newest();
+    if (from > 0 && from < to && store->options.on_upgrade &&
+        handoff_store_measure(&store->writer, &used, &written, NULL) == HANDOFF_OK)
+        store->options.on_upgrade(store->options.observer, from, to, used);
+    return handoff_migrate(&store->writer, to, error);
+}
+
 static enum handoff_code open_database(struct handoff_store *store, struct handoff_error *error)
 {
     int version;
@@ -75,7 +86,7 @@ static enum handoff_code open_database(struct handoff_store *store, struct hando
     if (code == HANDOFF_OK)
         code = handoff_db_save_wal(&store->writer, error);
     if (code == HANDOFF_OK)
-        code = handoff_migrate(&store->writer, handoff_migrate_newest(), error);
+        code = upgrade(store, version, error);
     int64_t used = 0, written;
     if (code == HANDOFF_OK)
         code = handoff_store_measure(&store->writer, &used, &written, error);
@@ -346,6 +357,12 @@ void handoff_store_disk(const struct handoff_store *store, struct handoff_store_
     BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
     disk->free_bytes = atomic_load_explicit(&store->disk_free_bytes, memory_order_relaxed);
     disk->bytes = atomic_load_explicit(&store->disk_bytes, memory_order_relaxed);
+}
+
+enum handoff_code handoff_store_failing(const struct handoff_store *store)
+{
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    return (enum handoff_code)atomic_load_explicit(&store->failing, memory_order_relaxed);
 }
 
 const char *handoff_store_displaced_file(const struct handoff_store *store)

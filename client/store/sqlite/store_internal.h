@@ -52,6 +52,7 @@ struct handoff_store {
     int64_t measure_due_ns;                     /* likewise */
     int64_t files_due_ns;                       /* likewise: when to look for all of them */
     int64_t disk_due_ns;                        /* likewise: when to ask how much room is left */
+    int64_t probe_due_ns;    /* likewise: when to write something, since writes fail */
     int64_t hold_until_ns;   /* likewise: lazy jobs wait for company until then */
     int64_t gather_until_ns; /* likewise: all do; 0: none has to */
     int64_t oldest_key_from; /* see retained_size.h */
@@ -93,6 +94,7 @@ struct handoff_store {
     _Atomic(int64_t) oldest_body_ms, oldest_key_ms, oldest_row_ms;
     _Atomic(int64_t) disk_free_bytes, disk_bytes;
     _Atomic(const char *) displaced; /* path of a file of the store; set once, by the writer */
+    atomic_int failing;              /* enum handoff_code: why its last write failed */
 };
 
 /* writer.c */

@@ -6,6 +6,7 @@
  * On the caller's thread, which may block; handoffctl runs it.
  */
 #include "client/store/sqlite/data_dir.h"
+#include "client/store/sqlite/delivery_rows.h"
 #include "client/store/sqlite/envelope_row.h"
 #include "client/store/sqlite/ledger_rows.h"
 #include "client/store/sqlite/migrate.h"
@@ -13,7 +14,8 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-/* Of the first envelope behind a number; 0: there is none. */
+/* Of the first envelope behind a number; 0: there is none. A delivery of a publication is passed
+ * over: its envelope is the publication's. */
 static enum handoff_code find_kept(struct handoff_db *db, struct base_span task_id, int64_t *seq,
                                    bool *has_contribution, struct handoff_error *error)
 {
@@ -22,9 +24,11 @@ static enum handoff_code find_kept(struct handoff_db *db, struct base_span task_
                              "SELECT e.seq, c.text IS NOT NULL AND c.form = 0"
                              " FROM envelopes e LEFT JOIN contributions c"
                              " ON c.seq = e.seq WHERE e.seq > ?1"
-                             " AND (?2 IS NULL OR e.seq IN"
-                             " (SELECT seq FROM task_envelopes WHERE task_id = ?2))"
-                             " ORDER BY e.seq LIMIT 1",
+                             " AND NOT (" HANDOFF_ROW_SHARES_BODY(
+                                 "e") ")"
+                                      " AND (?2 IS NULL OR e.seq IN"
+                                      " (SELECT seq FROM task_envelopes WHERE task_id = ?2))"
+                                      " ORDER BY e.seq LIMIT 1",
                              error);
     if (!next)
         return handoff_db_failure(db, NULL);

@@ -29,6 +29,9 @@
  * After: what was committed to files that are gone is not told. Once they are not there, no job is
  * run any more, and only opening the store anew changes that: another process may have used the
  * path.
+ *
+ * Where a write failed for the disk's sake, one is tried every second, whether or not a job comes:
+ * a sidecar that is not sent any more for being not ready has to find out by itself.
  */
 #include <errno.h>
 #include <limits.h>
@@ -37,6 +40,8 @@
 #include <time.h>
 
 #include "client/store/sqlite/body_files.h"
+#include "client/store/sqlite/decision_rows.h"
+#include "client/store/sqlite/migrate.h"
 #include "client/store/sqlite/retention.h"
 #include "client/store/sqlite/store_internal.h"
 #include "client/store/sqlite/task_index.h"
@@ -60,12 +65,22 @@ enum { GATHER_FROM = 3, GATHER_SHARE = 4, GATHER_MAX_NS = 2000000 };
 /* So often it asks how much room its file system has. */
 #define DISK_EVERY_NS INT64_C(1000000000)
 
+/* So often it is tried whether writes still fail. */
+#define PROBE_EVERY_NS INT64_C(1000000000)
+
+/* A full disk has room again from here on: less is gone with the next handoff. */
+#define ROOM_BYTES (INT64_C(1) << 20)
+
 /* So many bodies make a sync of their file worth its while. */
 enum { SHARED_SYNC = 2 };
 
 /* Under load, one step of retention for so many envelopes, which is less than it removes: what is
    kept does not grow, however long the load lasts. */
 enum { CAME_FOR_A_STEP = 48 };
+
+/* A group ends with the job that brings it here: what memories say is indexed by its commit, which
+   takes some 50 ms for so many bytes. */
+enum { GROUP_BYTES = 1024 * 1024 };
 
 /* And a look for so many, whether or not the last one found anything: so it is no matter of time
    how far a budget is exceeded. */
@@ -278,8 +293,8 @@ static void gather(const struct handoff_store *store)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
-/* Detaches up to group_max jobs, oldest first. NULL: it is quiet; *stopping then says whether for
- * ever. */
+/* Detaches up to group_max jobs, oldest first, and not many more than GROUP_BYTES. NULL: it is
+ * quiet; *stopping then says whether for ever. */
 static struct base_mail *take_group(struct handoff_store *store, bool *stopping)
 {
     pthread_mutex_lock(&store->queue_lock);
@@ -287,7 +302,9 @@ static struct base_mail *take_group(struct handoff_store *store, bool *stopping)
     hold_lazy_jobs(store);
     struct base_mail *group = store->oldest, **last = &group;
     store->group_awaited = store->group_bodies = 0;
-    for (unsigned count = 0; *last && count < store->options.group_max; count++) {
+    for (size_t count = 0, bytes = 0;
+         *last && count < store->options.group_max && bytes < GROUP_BYTES; count++) {
+        bytes += job_of(*last)->bytes;
         store->group_awaited += !job_of(*last)->lazy;
         store->group_bodies += count_unit_bodies(job_of(*last));
         last = &(*last)->next;
@@ -508,10 +525,47 @@ static void post_completions(struct base_mail *group)
     }
 }
 
+/* No fault of a job: others fail as well, or soon will. */
+static bool is_of_the_disk(enum handoff_code code)
+{
+    return code == HANDOFF_ERR_STORE_FULL || code == HANDOFF_ERR_STORE_IO ||
+           code == HANDOFF_ERR_STORE_READ_ONLY;
+}
+
+/* Of a commit, or of a job that met the disk's error before it. */
+static enum handoff_code why_it_failed(struct base_mail *group, const struct handoff_error *error)
+{
+    enum handoff_code code = error->code;
+    for (struct base_mail *mail = group; mail && code == HANDOFF_OK; mail = mail->next) {
+        if (is_of_the_disk(job_of(mail)->error.code))
+            code = job_of(mail)->error.code;
+    }
+    return code;
+}
+
+/* Whether that is news. */
+static bool note_health(struct handoff_store *store, enum handoff_code code)
+{
+    const enum handoff_code before = handoff_store_failing(store);
+    atomic_store_explicit(&store->failing, (int)code, memory_order_relaxed);
+    store->probe_due_ns = base_monotonic_ns(&base_clock_system) + PROBE_EVERY_NS;
+    return (code == HANDOFF_OK) != (before == HANDOFF_OK);
+}
+
+static void tell_commit(struct handoff_store *store, const struct handoff_store_commit *done)
+{
+    atomic_fetch_add_explicit(&store->commits, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->commits_failed, done->code != HANDOFF_OK,
+                              memory_order_relaxed);
+    if (store->options.on_commit)
+        store->options.on_commit(store->options.observer, done);
+}
+
 static void commit_group(struct handoff_store *store, struct base_mail *group)
 {
     struct handoff_error error;
     const struct base_clock *clock = store->options.clock;
+    const sqlite3_int64 changes = sqlite3_total_changes64(store->writer.sqlite);
     int64_t begun = base_monotonic_ns(clock);
     handoff_error_clear(&error);
     if (!is_displaced(store))
@@ -522,13 +576,14 @@ static void commit_group(struct handoff_store *store, struct base_mail *group)
     store->unmeasured = !displaced;
     store->unindexed += store->group_bodies;
     store->unretained += store->group_bodies;
-    struct handoff_store_commit done = {base_monotonic_ns(clock) - begun, count_group(store, group),
-                                        error.code != HANDOFF_OK};
-    atomic_fetch_add_explicit(&store->commits, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&store->commits_failed, done.failed, memory_order_relaxed);
-    if (store->options.on_commit)
-        store->options.on_commit(store->options.observer, &done);
-    if (error.code == HANDOFF_ERR_STORE_FULL)
+    struct handoff_store_commit done = {.duration_ns = base_monotonic_ns(clock) - begun,
+                                        .jobs = count_group(store, group),
+                                        .code = why_it_failed(group, &error)};
+    /* a group that changed nothing wrote nothing */
+    if (done.code != HANDOFF_OK || sqlite3_total_changes64(store->writer.sqlite) != changes)
+        done.turned = note_health(store, done.code);
+    tell_commit(store, &done);
+    if (done.code == HANDOFF_ERR_STORE_FULL)
         store->wal_pages =
             INT_MAX; /* a checkpoint may make room: the WAL is used again from its start */
     post_completions(group);
@@ -549,13 +604,32 @@ static void checkpoint(struct handoff_store *store)
                               memory_order_relaxed);
 }
 
+static void tell_shortage(const struct handoff_store *store, enum handoff_shortage resource,
+                          const char *hindered)
+{
+    if (store->options.on_shortage)
+        store->options.on_shortage(store->options.observer, resource, hindered);
+}
+
 /* Something failed that no job waits for. */
 static void tell_failure(struct handoff_store *store)
 {
-    const struct handoff_store_commit failed = {.failed = true};
+    const struct handoff_store_commit failed = {.code = HANDOFF_ERR_STORE_IO};
     atomic_fetch_add_explicit(&store->commits_failed, 1, memory_order_relaxed);
     if (store->options.on_commit)
         store->options.on_commit(store->options.observer, &failed);
+}
+
+void handoff_store_tell_failure(struct handoff_store *store, enum handoff_code code,
+                                const char *hindered)
+{
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    if (code == HANDOFF_ERR_STORE_FULL)
+        tell_shortage(store, HANDOFF_SHORTAGE_DISK, hindered);
+    else if (code == HANDOFF_ERR_OUT_OF_MEMORY)
+        tell_shortage(store, HANDOFF_SHORTAGE_MEMORY, hindered);
+    else
+        tell_failure(store);
 }
 
 /* Told as a commit that failed, once: by then the WAL grows until the next start. */
@@ -570,9 +644,7 @@ static void look_for_failed_sync(struct handoff_store *store)
 /* The writer then copies everything itself, and whoever waits for a commit waits for that. */
 static void tell_lack_of_thread(struct handoff_store *store)
 {
-    if (store->options.on_shortage)
-        store->options.on_shortage(store->options.observer, HANDOFF_SHORTAGE_THREADS,
-                                   "starting the store's checkpoint thread");
+    tell_shortage(store, HANDOFF_SHORTAGE_THREADS, "starting the store's checkpoint thread");
 }
 
 /* When the thread has copied most of it; where room is what is needed, that is waited for. */
@@ -613,6 +685,14 @@ static void count_removed(struct handoff_store *store,
                               memory_order_relaxed);
 }
 
+/* A failure is the next commit's too, and told there. */
+static void retain_decisions(struct handoff_store *store)
+{
+    const int64_t age_ms = store->options.retention_decisions_ms;
+    (void)!handoff_decisions_retain(
+        &store->writer, age_ms > 0 ? base_wall_ms(store->options.clock) - age_ms : INT64_MIN, NULL);
+}
+
 static void retain(struct handoff_store *store, int64_t now_ns)
 {
     struct handoff_retention limits = {.age_ms = store->options.retention_age_ms,
@@ -625,6 +705,7 @@ static void retain(struct handoff_store *store, int64_t now_ns)
     bool more = false;
     if (code == HANDOFF_OK)
         code = tidy_bodies(store, &more);
+    retain_decisions(store);
     store->retention_more = code == HANDOFF_OK && (removed.envelopes + removed.bodies > 0 || more);
     store->unmeasured |= store->retention_more;
     store->unretained -= store->unretained < CAME_FOR_A_STEP ? store->unretained : CAME_FOR_A_STEP;
@@ -666,6 +747,34 @@ static void measure_disk(struct handoff_store *store, int64_t now_ns)
     atomic_store_explicit(&store->disk_bytes, (int64_t)found.f_blocks * unit, memory_order_relaxed);
 }
 
+/* Writes what is there already, as any commit does. */
+static enum handoff_code write_something(struct handoff_db *db)
+{
+    char mark[64];
+    sqlite3_snprintf(sizeof mark, mark, "PRAGMA application_id = %d", HANDOFF_STORE_APPLICATION_ID);
+    enum handoff_code code = begin_transaction(db, NULL);
+    if (code == HANDOFF_OK)
+        code = handoff_db_exec(db, mark, NULL);
+    if (code == HANDOFF_OK)
+        return commit_transaction(db, NULL);
+    handoff_db_roll_back(db);
+    return code;
+}
+
+/* Where a few pages still fit, the next handoff may not. */
+static void probe(struct handoff_store *store, int64_t now_ns)
+{
+    struct handoff_store_commit done = {.code = handoff_store_failing(store), .probe = true};
+    const int64_t begun = base_monotonic_ns(store->options.clock);
+    measure_disk(store, now_ns);
+    if (done.code != HANDOFF_ERR_STORE_FULL ||
+        atomic_load_explicit(&store->disk_free_bytes, memory_order_relaxed) >= ROOM_BYTES)
+        done.code = write_something(&store->writer);
+    done.duration_ns = base_monotonic_ns(store->options.clock) - begun;
+    done.turned = note_health(store, done.code);
+    tell_commit(store, &done);
+}
+
 static void tidy(struct handoff_store *store, bool quiet)
 {
     index_tasks(store);
@@ -683,6 +792,8 @@ static void tidy(struct handoff_store *store, bool quiet)
         measure_size(store, now);
     if (now >= store->disk_due_ns)
         measure_disk(store, now);
+    if (now >= store->probe_due_ns && handoff_store_failing(store) != HANDOFF_OK)
+        probe(store, now);
 }
 
 void *handoff_store_writer_main(void *argument)

@@ -24,8 +24,12 @@ class Connection:
         self.streams = None
 
     async def call(self, method, path, body=None, **headers):
-        """(status, text); headers as keywords: idempotency_key="1"."""
-        data = b"" if body is None else json.dumps(body, ensure_ascii=False).encode()
+        """(status, text); headers as keywords: idempotency_key="1". A body of bytes is sent as it is."""
+        data = b""
+        if isinstance(body, bytes):
+            data = body
+        elif body is not None:
+            data = json.dumps(body, ensure_ascii=False).encode()
         extra = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
         try:
             if self.streams is None:

@@ -127,9 +127,9 @@ class Browser:
 
 class Page:
     """One page, as wide as is asked for, light or dark. `complaints` are what its console was told:
-    errors, and what the policy of its server refused."""
+    errors, and what the policy of its server refused. `before`: a script that runs before those of the page."""
 
-    def __init__(self, browser, url, width=1024, height=800, dark=False, scripts=True):
+    def __init__(self, browser, url, width=1024, height=800, dark=False, scripts=True, before=None):
         self.browser = browser
         self.complaints = []
         self.requests = []
@@ -145,6 +145,8 @@ class Page:
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         if not scripts:
             self.call("Emulation.setScriptExecutionDisabled", value=True)
+        if before:
+            self.call("Page.addScriptToEvaluateOnNewDocument", source=before)
         self.go(url)
 
     def call(self, method, **parameters):

@@ -55,6 +55,12 @@ class Chain(Caller):
         assert reply.status == 200, reply
         return reply.json()
 
+    def stored(self, envelope):
+        """Also of one that was only assembled."""
+        reply = self.call("GET", f"/v1/envelopes/{envelope}")
+        assert reply.status == 200, reply
+        return reply.json()
+
     def form(self, envelope, accept):
         reply = self.call("GET", f"/v1/handoffs/{envelope['id']}/envelope", accept=accept)
         assert reply.status == 200, reply

@@ -90,7 +90,7 @@ class Hop:
         self.replaced = None          # the edit
         self.intent = None            # as its envelope says,
         self.created_at = None        # and when it was made
-        self.was_sent = False         # not only assembled
+        self.was_sent = True          # not only assembled
 
     def ancestors(self):
         """Without itself, with those that were replaced."""
@@ -184,8 +184,8 @@ class Ledger:
 
     def steps(self):
         """Those supplied. Each that a hop knew and sends again is that one, perhaps without its reason, or an earlier
-        summary. But an agent may do the same again: its own step is another one, unless it says when it was, or others'
-        steps, if there are any, are sent again, too."""
+        summary. But an agent may do the same again: its own step is another one, unless others' steps, if there are any,
+        are sent again, too. Steps of one time are one, no matter which hop said them."""
         said = []  # (step, who said it)
         for at in self.hops:
             source, known = at.request["source_agent"], self.knows[at] - {at}
@@ -197,13 +197,20 @@ class Ledger:
             others = [step for step in left if step["agent"] != source] + [entry for entry in told if entry[0] != source]
             history = not others or any(step["agent"] != source and was_said(step) for step in at.steps())
             for step in at.steps():
-                if (history or step["agent"] != source or "at" in step) and was_said(step):
+                if "at" in step:
+                    said.append((step, at))
+                elif (history or step["agent"] != source) and was_said(step):
                     again = [other for other in left if sends_again(step, other)]
                     if again:
                         left.remove(again[0])
                 else:
                     said.append((step, at))
-        return [step for step, _ in said]
+        told, steps = self.summaries(), []
+        for step, _ in said:
+            if "at" not in step or not any([*(sends_again(step, other) for other in steps),
+                                            *(is_told(step, entry) for entry in told)]):
+                steps.append(step)
+        return steps
 
     def summary(self, at):
         return at.request["source_agent"], at.request["target_agent"], at.request["task_summary"], at.created_at
@@ -274,7 +281,7 @@ class Task:
     def continued(self, agent):
         """What a request of this agent without previous_id continues, newest first; None: it is not a party."""
         addressed = [hop for hop in self.hops if hop.request["target_agent"] == agent and not hop.replaced]
-        continued = {parent for hop in self.hops for parent in hop.parents}
+        continued = {parent for hop in self.hops if hop.was_sent for parent in hop.parents}
         waiting = [hop for hop in addressed if hop not in continued]
         if waiting:
             return waiting[::-1]
@@ -374,9 +381,7 @@ def check_steps(present, ledger, count, reasons):
     require(reasons in places, f"omitted counts {reasons} reasons, but gone may be only:", sorted(places))
     left = [step for place, step in enumerate(supplied) if place not in places[reasons]]
     gone = len(left) + len(waiting)
-    # one step of one time that two branches sent again after an edit took it away is one, or two
-    twice = sum("at" in step and step in left[:place] for place, step in enumerate(left))
-    require(gone - twice <= count <= gone, f"{gone} of {len(supplied)} + {len(ledger.summaries())} steps are gone, "
+    require(count == gone, f"{gone} of {len(supplied)} + {len(ledger.summaries())} steps are gone, "
             f"omitted counts {count}:", left, waiting)
     return left, waiting
 

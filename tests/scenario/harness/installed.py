@@ -10,14 +10,22 @@ BUILD = os.environ["HANDOFF_BINARY_DIR"]
 
 
 class Installed:
-    """A context manager; `folder` is gone after it."""
+    """A context manager; `folder` is gone after it.
+
+    package    which programs are built with, by the name that pkg-config knows
+    component  what is installed; None: everything
+    """
+
+    def __init__(self, package="handoff", component=None):
+        self.package = package
+        self.component = ["--component", component] if component else []
 
     def __enter__(self):
         self.temporary = tempfile.TemporaryDirectory(prefix="handoff-installed-")
         self.folder = pathlib.Path(self.temporary.name)
-        subprocess.run(["cmake", "--install", BUILD, "--prefix", self.folder / "prefix"], check=True,
-                       stdout=subprocess.DEVNULL)
-        self.pc = next(self.folder.rglob("handoff.pc"))
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", self.folder / "prefix", *self.component],
+                       check=True, stdout=subprocess.DEVNULL)
+        self.pc = next(self.folder.rglob(f"{self.package}.pc"))
         self.library = self.pc.parent.parent
         return self
 
@@ -27,7 +35,7 @@ class Installed:
     def flags(self):
         """What a program compiles and links with."""
         return subprocess.check_output(
-            ["pkg-config", "--cflags", "--libs", "handoff"], text=True,
+            ["pkg-config", "--cflags", "--libs", self.package], text=True,
             env={**os.environ, "PKG_CONFIG_PATH": str(self.pc.parent)}).split()
 
     def build(self, source, *options):

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads channels and publications, and writes them as JSON; see channels.h. Writing is pure;
+ * reading runs on a reader thread.
+ */
+#include "client/calls/channels.h"
+
+#include <string.h>
+
+#include "client/calls/call.h"
+#include "client/calls/read.h"
+#include "lib/base/error.h"
+#include "lib/base/json.h"
+#include "lib/base/rfc3339.h"
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static void show_text(struct base_buffer *out, const char *key, struct base_span text)
+{
+    base_json_write_name(out, key);
+    base_json_write_string(out, text.data ? text : base_span("", 0));
+}
+
+static void show_id(struct base_buffer *out, const char *key, const struct base_uuid *id)
+{
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    show_text(out, key, base_span_text(text));
+}
+
+static void show_number(struct base_buffer *out, const char *key, int64_t number)
+{
+    base_json_write_name(out, key);
+    base_buffer_number(out, number);
+}
+
+/* null where there is none. */
+static void show_time(struct base_buffer *out, const char *key, int64_t wall_ms)
+{
+    char text[BASE_RFC3339_SIZE];
+    base_json_write_name(out, key);
+    if (wall_ms == 0) {
+        base_buffer_text(out, "null");
+        return;
+    }
+    base_rfc3339_format(wall_ms, text);
+    base_json_write_string(out, base_span_text(text));
+}
+
+static void write_delivery(struct base_buffer *out, const struct handoff_shown_delivery *delivery)
+{
+    base_buffer_byte(out, '{');
+    show_id(out, "handoff_id", &delivery->id);
+    show_text(out, "receiver", delivery->receiver);
+    show_text(out, "target_agent", delivery->target);
+    show_text(out, "state", base_span_text(handoff_state_name(delivery->state)));
+    show_text(out, "reason", base_span_text(delivery->reason));
+    show_number(out, "attempts", delivery->attempts);
+    show_time(out, "settled_at", delivery->settled_ms);
+    base_buffer_byte(out, '}');
+}
+
+static void write_publication_head(struct base_buffer *out,
+                                   const struct handoff_stored_publication *publication)
+{
+    base_buffer_byte(out, '{');
+    show_id(out, "id", &publication->id);
+    show_text(out, "channel", publication->channel);
+    show_text(out, "source_agent", publication->source);
+    show_text(out, "task_id", publication->task_id);
+    show_time(out, "published_at", publication->at_ms);
+}
+
+void handoff_publication_write(struct base_buffer *out,
+                               const struct handoff_stored_publication *publication,
+                               const struct handoff_shown_delivery *deliveries, size_t count)
+{
+    write_publication_head(out, publication);
+    base_buffer_text(out, ",\"deliveries\":[");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            base_buffer_byte(out, ',');
+        write_delivery(out, &deliveries[i]);
+    }
+    base_buffer_text(out, "]}");
+}
+
+/* ---- a publication --------------------------------------------------------------------------- */
+
+static const char *reason_shown(const struct handoff_standing *standing)
+{
+    return standing->reason == HANDOFF_REASON_OTHER ? standing->words.data
+                                                    : handoff_reason_name(standing->reason);
+}
+
+static struct handoff_shown_delivery shown_by_row(const struct handoff_stored *stored)
+{
+    const struct handoff_standing *standing = &stored->standing;
+    return (struct handoff_shown_delivery){.id = stored->id,
+                                           .receiver = stored->asked_target,
+                                           .target = standing->target,
+                                           .state = (enum handoff_state)standing->state,
+                                           .reason = reason_shown(standing),
+                                           .attempts = standing->attempts,
+                                           .settled_ms = standing->settled_ms};
+}
+
+/* One that may have changed since the list was read is read again. */
+static enum handoff_code show_delivery(struct handoff_client *client,
+                                       const struct handoff_stored *stored,
+                                       struct base_arena *arena,
+                                       struct handoff_shown_delivery *shown,
+                                       struct handoff_error *error)
+{
+    struct handoff_status status;
+    *shown = shown_by_row(stored);
+    if (handoff_state_is_over(shown->state))
+        return HANDOFF_OK;
+    enum handoff_code code = handoff_read_status(client, &stored->id, arena, &status, error);
+    if (code != HANDOFF_OK)
+        return code;
+    shown->target = base_span_text(status.target);
+    shown->state = status.state;
+    shown->reason = handoff_status_reason(&status);
+    shown->attempts = status.attempts;
+    shown->settled_ms = status.settled_ms;
+    return HANDOFF_OK;
+}
+
+static enum handoff_code refuse_publication(const struct base_uuid *id, struct handoff_error *error)
+{
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no publication has this id", "id",
+                             text);
+}
+
+/* All of them, or those that the caller has a part in. */
+static enum handoff_code read_deliveries(struct handoff_client *client,
+                                         const struct handoff_stored_publication *publication,
+                                         const char *caller, struct base_arena *arena,
+                                         struct handoff_stored **list, size_t *count,
+                                         struct handoff_error *error)
+{
+    const struct handoff_store_filter filter = {.states = UINT32_MAX,
+                                                .publication = publication->seq,
+                                                .party = base_span_text(caller),
+                                                .limit = SIZE_MAX >> 1};
+    enum handoff_code code = handoff_store_list(client->store, &filter, arena, list, count, error);
+    const bool is_party =
+        !caller || *count > 0 || base_span_equal(publication->source, base_span_text(caller));
+    return code == HANDOFF_OK && !is_party ? refuse_publication(&publication->id, error) : code;
+}
+
+static enum handoff_code give_publication(struct handoff_client *client,
+                                          const struct handoff_stored_publication *publication,
+                                          const struct handoff_stored *list, size_t count,
+                                          struct base_arena *arena, struct handoff_text *text,
+                                          bool *under_way, struct handoff_error *error)
+{
+    struct base_buffer out = {0};
+    struct handoff_shown_delivery *shown = base_arena_calloc(arena, count + 1, sizeof *shown);
+    *under_way = false;
+    if (!shown)
+        return handoff_error_no_memory(error);
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < count && code == HANDOFF_OK; i++) {
+        code = show_delivery(client, &list[i], arena, &shown[i], error);
+        *under_way |= handoff_state_is_live(shown[i].state);
+    }
+    if (code != HANDOFF_OK)
+        return code;
+    handoff_publication_write(&out, publication, shown, count);
+    return handoff_client_give(&out, text, error);
+}
+
+enum handoff_code handoff_read_publication(struct handoff_client *client, const char *channel,
+                                           const struct base_uuid *id, const char *caller,
+                                           struct handoff_text *text, bool *under_way,
+                                           struct handoff_error *error)
+{
+    struct base_arena arena;
+    struct handoff_stored_publication publication;
+    struct handoff_stored *list = NULL;
+    size_t count = 0;
+    *text = (struct handoff_text){0};
+    base_arena_init(&arena, 0);
+    enum handoff_code code =
+        handoff_store_get_publication(client->store, id, &arena, &publication, error);
+    if (code == HANDOFF_OK && channel &&
+        !base_span_equal(publication.channel, base_span_text(channel)))
+        code = refuse_publication(id, error);
+    if (code == HANDOFF_OK)
+        code = read_deliveries(client, &publication, caller, &arena, &list, &count, error);
+    if (code == HANDOFF_OK)
+        code = give_publication(client, &publication, list, count, &arena, text, under_way, error);
+    base_arena_free(&arena);
+    return code;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+enum { PUBLICATIONS_LIMIT = 50 };
+
+static enum handoff_code give_page(const struct handoff_stored_publication *list, size_t count,
+                                   bool more, struct handoff_text *text,
+                                   struct handoff_error *error)
+{
+    struct base_buffer out = {0};
+    base_buffer_text(&out, "{\"items\":[");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            base_buffer_byte(&out, ',');
+        write_publication_head(&out, &list[i]);
+        base_buffer_byte(&out, '}');
+    }
+    if (more)
+        base_buffer_printf(&out, "],\"next\":\"%lld\"}", (long long)list[count - 1].seq);
+    else
+        base_buffer_text(&out, "],\"next\":null}");
+    return handoff_client_give(&out, text, error);
+}
+
+static enum handoff_code check_channel(struct handoff_client *client, const char *name,
+                                       struct base_arena *arena, struct handoff_error *error)
+{
+    struct handoff_channel_options channel;
+    return handoff_channels_find(&client->channels, base_span_text(name), arena, &channel, error);
+}
+
+enum handoff_code handoff_read_publications(struct handoff_client *client, const char *channel,
+                                            const char *caller, const char *cursor, int64_t limit,
+                                            struct handoff_text *text, struct handoff_error *error)
+{
+    struct base_arena arena;
+    struct handoff_stored_publication *list;
+    size_t count;
+    int64_t before = 0;
+    const size_t most = limit > 0 ? (size_t)limit : PUBLICATIONS_LIMIT;
+    *text = (struct handoff_text){0};
+    base_arena_init(&arena, 0);
+    enum handoff_code code = check_channel(client, channel, &arena, error);
+    if (code == HANDOFF_OK)
+        code = handoff_read_cursor(cursor, &before, error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_list_publications(client->store, base_span_text(channel),
+                                               base_span_text(caller), before, most, &arena, &list,
+                                               &count, error);
+    if (code == HANDOFF_OK)
+        code = give_page(list, count, count == most, text, error);
+    base_arena_free(&arena);
+    return code;
+}
+
+/* ---- channels -------------------------------------------------------------------------------- */
+
+/* What waits in the channels that are being shown. */
+struct backlogs {
+    const struct handoff_stored_backlog *at;
+    size_t count;
+};
+
+static bool is_of(const struct handoff_stored_backlog *backlog, const char *channel,
+                  const char *receiver)
+{
+    return base_span_equal(backlog->channel, base_span_text(channel)) &&
+           (!receiver || base_span_equal(backlog->receiver, base_span_text(receiver)));
+}
+
+static void write_receiver(struct base_buffer *out, struct base_span name, bool subscribed,
+                           const struct handoff_stored_backlog *backlog)
+{
+    struct base_span before = base_buffer_span(out);
+    if (before.size > 0 && before.data[before.size - 1] != '[')
+        base_buffer_byte(out, ',');
+    base_buffer_byte(out, '{');
+    show_text(out, "agent", name);
+    base_json_write_name(out, "subscribed");
+    base_buffer_text(out, subscribed ? "true" : "false");
+    show_number(out, "pending", backlog ? backlog->pending : 0);
+    show_time(out, "oldest_pending_at", backlog ? backlog->oldest_ms : 0);
+    show_number(out, "parked", backlog ? backlog->parked : 0);
+    base_buffer_byte(out, '}');
+}
+
+static const struct handoff_stored_backlog *find_backlog(const struct backlogs *backlogs,
+                                                         const char *channel, const char *receiver)
+{
+    for (size_t i = 0; i < backlogs->count; i++) {
+        if (is_of(&backlogs->at[i], channel, receiver))
+            return &backlogs->at[i];
+    }
+    return NULL;
+}
+
+static bool is_receiver(const struct handoff_channel_options *channel, struct base_span name)
+{
+    for (size_t i = 0; i < channel->nreceivers; i++) {
+        if (base_span_equal(base_span_text(channel->receivers[i]), name))
+            return true;
+    }
+    return false;
+}
+
+static bool may_see(const char *caller, struct base_span receiver)
+{
+    return !caller || base_span_equal(base_span_text(caller), receiver);
+}
+
+/* The receivers of the configuration first; behind them, agents that something waits for though
+   they are none, or not any more. */
+static void write_channel(struct base_buffer *out, const struct handoff_channel_options *channel,
+                          const struct backlogs *backlogs, const char *caller)
+{
+    base_buffer_byte(out, '{');
+    show_text(out, "name", base_span_text(channel->name));
+    base_buffer_text(out, ",\"receivers\":[");
+    for (size_t i = 0; i < channel->nreceivers; i++) {
+        const char *name = channel->receivers[i];
+        if (may_see(caller, base_span_text(name)))
+            write_receiver(out, base_span_text(name), true,
+                           find_backlog(backlogs, channel->name, name));
+    }
+    for (size_t i = 0; i < backlogs->count; i++) {
+        const struct handoff_stored_backlog *backlog = &backlogs->at[i];
+        if (is_of(backlog, channel->name, NULL) && !is_receiver(channel, backlog->receiver) &&
+            may_see(caller, backlog->receiver))
+            write_receiver(out, backlog->receiver, false, backlog);
+    }
+    base_buffer_text(out, "]}");
+}
+
+static void write_channels(struct base_buffer *out, const struct handoff_channel_options *list,
+                           size_t count, const struct backlogs *backlogs, const char *caller)
+{
+    base_buffer_text(out, "{\"items\":[");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            base_buffer_byte(out, ',');
+        write_channel(out, &list[i], backlogs, caller);
+    }
+    base_buffer_text(out, "],\"next\":null}");
+}
+
+/* One, or all. */
+static enum handoff_code find_channels(struct handoff_client *client, const char *name,
+                                       struct base_arena *arena,
+                                       struct handoff_channel_options **list, size_t *count,
+                                       struct handoff_error *error)
+{
+    if (!name)
+        return handoff_channels_copy(&client->channels, arena, list, count, error);
+    *count = 1;
+    *list = base_arena_calloc(arena, 1, sizeof **list);
+    return *list
+               ? handoff_channels_find(&client->channels, base_span_text(name), arena, *list, error)
+               : handoff_error_no_memory(error);
+}
+
+enum handoff_code handoff_read_channels(struct handoff_client *client, const char *name,
+                                        const char *caller, struct handoff_text *text,
+                                        struct handoff_error *error)
+{
+    struct base_arena arena;
+    struct base_buffer out = {0};
+    struct handoff_channel_options *list;
+    struct handoff_stored_backlog *at = NULL;
+    size_t count, nbacklogs = 0;
+    *text = (struct handoff_text){0};
+    base_arena_init(&arena, 0);
+    enum handoff_code code = find_channels(client, name, &arena, &list, &count, error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_channel_backlog(client->store, base_span_text(name), &arena, &at,
+                                             &nbacklogs, error);
+    if (code == HANDOFF_OK) {
+        const struct backlogs backlogs = {at, nbacklogs};
+        if (name)
+            write_channel(&out, list, &backlogs, caller);
+        else
+            write_channels(&out, list, count, &backlogs, caller);
+        code = handoff_client_give(&out, text, error);
+    }
+    base_arena_free(&arena);
+    return code;
+}

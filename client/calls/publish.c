@@ -1,0 +1,841 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Publishes to a channel, on the loop's thread.
+ *
+ * A publishing is one struct from the call to its answer. A request is made into one for a
+ * broadcast, looked for under its key, assembled within the budget of the channel and handed to
+ * delivery (deliver/publish.h); an envelope that was assembled before is read instead, on a reader
+ * thread. The answer comes when the publication is durable, or when the last of its deliveries has
+ * settled, or when the time for that is over.
+ */
+#include <string.h>
+
+#include "client/assemble/visibility.h"
+#include "client/calls/channels.h"
+#include "client/calls/read.h"
+#include "client/calls/reply.h"
+#include "client/calls/send.h"
+#include "client/calls/stored_publication.h"
+#include "client/calls/submission.h"
+#include "client/calls/warn.h"
+#include "client/deliver/publish.h"
+#include "client/deliver/watch.h"
+#include "client/model/model.h"
+#include "lib/base/canonical.h"
+#include "lib/base/check.h"
+#include "lib/base/container.h"
+#include "lib/base/error.h"
+#include "lib/base/json.h"
+#include "lib/base/memory.h"
+
+enum { PUBLISHING_MAGIC = 0x7075626e, PREPARED_ON_LOOP = 64 * 1024, PREPARED_IN_MS = 30 * 1000 };
+
+struct publishing_receiver {
+    struct handoff_waiter waiter;
+    struct publishing *publishing;
+    struct handoff_agent *agent;
+    struct base_uuid id;
+    enum handoff_reason parked_for;
+};
+
+struct publishing {
+    unsigned magic;
+    struct handoff_loop *loop;
+    handoff_answered *answered;
+    void *context;
+    struct base_arena arena;
+    struct handoff_channel_options channel;
+    struct publishing_receiver *receivers;
+    size_t nreceivers, room;
+    bool named; /* the receivers were: else they are the channel's */
+    struct base_span body, caller, sender, source, key;
+    uint8_t request_digest[BASE_SHA256_BYTES];
+
+    struct base_work work;        /* of a long body */
+    struct handoff_error problem; /* of preparing it */
+    struct handoff_assembly *assembly;
+    struct handoff_stored_to_publish stored; /* of an envelope that was assembled before */
+
+    /* of the publication */
+    struct handoff_stored_publication made;
+    bool waits, is_durable;
+    size_t unsettled;
+    struct base_op wait;
+
+    /* of a repeat, and of the answer at the end of a wait: the reader's, then the loop's */
+    struct handoff_store_read read;
+    bool by_key; /* looks for the key; else reads the publication */
+    struct handoff_error conflict;
+    struct base_uuid id;
+    struct handoff_text text;
+    bool under_way, repeats;
+    struct handoff_error error;
+    struct handoff_watch watch; /* of a delivery of the first publication, in a repeat */
+};
+
+static void end_publishing(struct publishing *publishing)
+{
+    publishing->loop->pending--;
+    base_op_cancel(&publishing->wait);
+    for (size_t i = 0; i < publishing->nreceivers; i++)
+        handoff_waiter_withdraw(&publishing->receivers[i].waiter);
+    if (publishing->assembly)
+        handoff_client_end_assembly(&publishing->assembly);
+    handoff_stored_to_publish_free(&publishing->stored);
+    handoff_text_free(&publishing->text);
+    base_arena_free(&publishing->arena);
+    publishing->magic = 0;
+    base_free(publishing);
+}
+
+static void fail_publishing(struct publishing *publishing, const struct handoff_error *error)
+{
+    handoff_answered *answered = publishing->answered;
+    void *context = publishing->context;
+    struct handoff_error copy = *error; /* the error may be in the assembly */
+    end_publishing(publishing);
+    handoff_give_error(answered, context, &copy);
+}
+
+static void fail_without_memory(struct publishing *publishing)
+{
+    struct handoff_error error;
+    handoff_error_no_memory(&error);
+    fail_publishing(publishing, &error);
+}
+
+/* ---- the answer ------------------------------------------------------------------------------ */
+
+static void give_publication_text(struct publishing *publishing, bool created)
+{
+    const struct handoff_result result = {.body = publishing->text.data,
+                                          .size = publishing->text.size,
+                                          .created = created,
+                                          .under_way = publishing->under_way};
+    publishing->answered(publishing->context, &result);
+    end_publishing(publishing);
+}
+
+/* As it is right after the commit. */
+static void answer_as_made(struct publishing *publishing)
+{
+    struct base_buffer out = {0};
+    struct handoff_shown_delivery *shown =
+        base_arena_calloc(&publishing->arena, publishing->nreceivers + 1, sizeof *shown);
+    for (size_t i = 0; shown && i < publishing->nreceivers; i++) {
+        const struct publishing_receiver *receiver = &publishing->receivers[i];
+        const bool parked = receiver->parked_for != HANDOFF_REASON_NONE;
+        shown[i] = (struct handoff_shown_delivery){
+            .id = receiver->id,
+            .receiver = base_span_text(receiver->agent->name),
+            .target = base_span_text(receiver->agent->name),
+            .state = parked ? HANDOFF_STATE_PARKED : HANDOFF_STATE_READY,
+            .reason = handoff_reason_name(receiver->parked_for),
+            .settled_ms = parked ? publishing->made.at_ms : 0};
+        publishing->under_way |= !parked;
+    }
+    if (shown)
+        handoff_publication_write(&out, &publishing->made, shown, publishing->nreceivers);
+    struct handoff_error error;
+    if (handoff_client_give(&out, &publishing->text, &error) == HANDOFF_OK)
+        give_publication_text(publishing, true);
+    else
+        fail_publishing(publishing, &error);
+}
+
+static void read_published(struct publishing *publishing);
+
+static void publishing_wait_is_over(struct base_op *op)
+{
+    struct publishing *publishing = BASE_CONTAINER_OF(op, struct publishing, wait);
+    BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
+    if (atomic_load(&op->verdict) == BASE_OP_CANCELLED)
+        return; /* it was answered */
+    publishing->waits = false;
+    if (publishing->watch.trips > 0)
+        handoff_engine_recall(&publishing->watch);
+    else if (publishing->is_durable && publishing->unsettled > 0)
+        read_published(publishing);
+}
+
+/* Tells one after the other; what has become of them is in the store then, or could not be written.
+ */
+static void delivery_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
+{
+    struct publishing_receiver *receiver =
+        BASE_CONTAINER_OF(waiter, struct publishing_receiver, waiter);
+    struct publishing *publishing = receiver->publishing;
+    BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
+    (void)status;
+    if (--publishing->unsettled == 0 && publishing->is_durable)
+        read_published(publishing);
+}
+
+static void count_unsettled(struct publishing *publishing)
+{
+    for (size_t i = 0; i < publishing->nreceivers; i++)
+        publishing->unsettled += publishing->receivers[i].waiter.delivery != NULL;
+}
+
+/* Two concurrent calls with one key, or for one envelope: the store took the other. False: it was
+   neither. */
+static bool finds_other_publication(struct publishing *publishing,
+                                    const struct handoff_error *error)
+{
+    if (error->code != HANDOFF_ERR_CONFLICT || publishing->conflict.code != HANDOFF_OK)
+        return false;
+    publishing->conflict = *error;
+    for (size_t i = 0; i < publishing->nreceivers; i++)
+        handoff_waiter_withdraw(&publishing->receivers[i].waiter);
+    if (publishing->key.size > 0) {
+        publishing->by_key = true;
+        read_published(publishing);
+    } else if (publishing->stored.id_text) {
+        handoff_stored_to_publish_read(&publishing->stored);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* The deliveries are told behind this. */
+static void was_published(void *context, const struct handoff_error *error)
+{
+    struct publishing *publishing = context;
+    BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
+    if (finds_other_publication(publishing, error))
+        return;
+    if (error->code != HANDOFF_OK) {
+        fail_publishing(publishing, error);
+        return;
+    }
+    publishing->is_durable = true;
+    if (publishing->waits)
+        count_unsettled(publishing);
+    if (publishing->unsettled == 0)
+        answer_as_made(publishing);
+}
+
+/* ---- a repeat, and the end of a wait ---------------------------------------------------------
+ */
+
+static struct publishing *publishing_of_read(struct handoff_store_read *read)
+{
+    struct publishing *publishing = BASE_CONTAINER_OF(read, struct publishing, read);
+    BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
+    return publishing;
+}
+
+static enum handoff_code find_first_of_key(struct publishing *publishing)
+{
+    uint8_t digest[BASE_SHA256_BYTES];
+    struct handoff_error *error = &publishing->error;
+    enum handoff_code code =
+        handoff_store_find_key(publishing->loop->client->store, publishing->source, publishing->key,
+                               &publishing->id, digest, error);
+    if (code != HANDOFF_OK || memcmp(digest, publishing->request_digest, sizeof digest) == 0)
+        return code;
+    return handoff_error_set(error, HANDOFF_ERR_IDEMPOTENCY_CONFLICT,
+                             "this key was used for a different request; use a new key",
+                             "Idempotency-Key", publishing->key.data);
+}
+
+/* On a reader thread, which owns the publishing until it was read. */
+static void run_publishing_read(struct handoff_store_read *read)
+{
+    struct publishing *publishing = publishing_of_read(read);
+    handoff_error_clear(&publishing->error);
+    if (publishing->by_key && find_first_of_key(publishing) != HANDOFF_OK)
+        return;
+    (void)!handoff_read_publication(publishing->loop->client, NULL, &publishing->id, NULL,
+                                    &publishing->text, &publishing->under_way, &publishing->error);
+}
+
+static void first_delivery_ended(struct handoff_watch *watch)
+{
+    struct publishing *publishing = BASE_CONTAINER_OF(watch, struct publishing, watch);
+    BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
+    handoff_text_free(&publishing->text);
+    read_published(publishing);
+}
+
+/* Of the first delivery that is under way; then it is read again. False: there is none. */
+static bool watch_a_delivery(struct publishing *publishing)
+{
+    yyjson_doc *doc = yyjson_read(publishing->text.data, publishing->text.size, 0);
+    yyjson_val *deliveries = yyjson_obj_get(yyjson_doc_get_root(doc), "deliveries"), *delivery;
+    size_t i, n;
+    bool watches = false;
+    yyjson_arr_foreach(deliveries, i, n, delivery)
+    {
+        struct base_span id = base_json_span(yyjson_obj_get(delivery, "handoff_id"));
+        watches = watches || (yyjson_is_null(yyjson_obj_get(delivery, "settled_at")) && id.data &&
+                              base_uuid_parse(id.data, id.size, &publishing->watch.id));
+    }
+    yyjson_doc_free(doc);
+    publishing->watch.what = HANDOFF_WATCH_END;
+    publishing->watch.told = first_delivery_ended;
+    if (watches)
+        handoff_engine_watch(publishing->loop->lane, &publishing->watch);
+    return watches;
+}
+
+static void begin_publishing(struct publishing *publishing);
+
+static void publication_was_read(struct handoff_store_read *read)
+{
+    struct publishing *publishing = publishing_of_read(read);
+    const bool unknown = publishing->by_key && publishing->error.code == HANDOFF_ERR_NOT_FOUND;
+    publishing->repeats &= !unknown;
+    if (unknown && publishing->conflict.code != HANDOFF_OK)
+        fail_publishing(publishing, &publishing->conflict);
+    else if (unknown)
+        begin_publishing(publishing);
+    else if (publishing->error.code != HANDOFF_OK)
+        fail_publishing(publishing, &publishing->error);
+    else if (!(publishing->waits && publishing->under_way && publishing->unsettled == 0 &&
+               publishing->repeats && watch_a_delivery(publishing)))
+        give_publication_text(publishing, !publishing->repeats);
+}
+
+static void read_published(struct publishing *publishing)
+{
+    publishing->repeats |= publishing->by_key;
+    publishing->read.mailbox = publishing->loop->lane->mailbox;
+    publishing->read.run = run_publishing_read;
+    publishing->read.done = publication_was_read;
+    handoff_store_submit_read(publishing->loop->client->store, &publishing->read);
+}
+
+/* ---- handing over ---------------------------------------------------------------------------- */
+
+static uint64_t budget_of(struct handoff_agent *agent)
+{
+    struct handoff_settings *settings = handoff_agent_settings(agent);
+    const uint64_t budget = settings ? settings->options.token_budget : 0;
+    handoff_settings_release(&settings);
+    return budget;
+}
+
+/* A budget that a reload has taken away with its agent is no reason to park. */
+static void judge_receivers(struct publishing *publishing, uint64_t tokens)
+{
+    for (size_t i = 0; i < publishing->nreceivers; i++) {
+        struct publishing_receiver *receiver = &publishing->receivers[i];
+        const uint64_t budget = budget_of(receiver->agent);
+        receiver->parked_for =
+            budget > 0 && tokens > budget ? HANDOFF_REASON_BUDGET_TOO_SMALL : HANDOFF_REASON_NONE;
+        receiver->waiter = (struct handoff_waiter){.settled = delivery_settled};
+    }
+}
+
+/* NULL: out of memory. The ids are made here, so they are later than the envelope's. */
+static struct handoff_publication_receiver *list_receivers(struct publishing *publishing)
+{
+    struct handoff_publication_receiver *list =
+        base_arena_calloc(&publishing->arena, publishing->nreceivers + 1, sizeof *list);
+    for (size_t i = 0; list && i < publishing->nreceivers; i++) {
+        struct publishing_receiver *receiver = &publishing->receivers[i];
+        receiver->id = base_uuid_make(&publishing->loop->client->uuids);
+        list[i] = (struct handoff_publication_receiver){
+            .agent = receiver->agent,
+            .id = receiver->id,
+            .parked_for = receiver->parked_for,
+            .waiter = publishing->waits ? &receiver->waiter : NULL};
+    }
+    return list;
+}
+
+static bool keep_made(struct publishing *publishing, const struct handoff_submission *submission,
+                      int64_t at_ms)
+{
+    struct base_arena *arena = &publishing->arena;
+    const struct base_span task = submission->task_id, source = submission->source;
+    const char *task_id = base_arena_copy(arena, task.data, task.size);
+    const char *source_agent = base_arena_copy(arena, source.data, source.size);
+    publishing->id = submission->id;
+    publishing->made =
+        (struct handoff_stored_publication){.id = submission->id,
+                                            .channel = base_span_text(publishing->channel.name),
+                                            .source = base_span(source_agent, source.size),
+                                            .task_id = base_span(task_id, task.size),
+                                            .at_ms = at_ms};
+    return task_id && source_agent;
+}
+
+static enum handoff_code hand_over_publication(struct publishing *publishing,
+                                               struct handoff_publication *publication,
+                                               struct handoff_error *error)
+{
+    struct handoff_submission *submission = &publication->submission;
+    judge_receivers(publishing, submission->tokens);
+    publication->channel = base_span_text(publishing->channel.name);
+    publication->receivers = list_receivers(publishing);
+    publication->nreceivers = publishing->nreceivers;
+    publication->published = was_published;
+    publication->context = publishing;
+    submission->idempotency_key = publishing->key;
+    memcpy(submission->request_digest, publishing->request_digest,
+           sizeof submission->request_digest);
+    if (!publication->receivers || !keep_made(publishing, submission, publication->at_ms))
+        return handoff_error_no_memory(error);
+    return handoff_engine_publish(publishing->loop->lane, publication, error);
+}
+
+/* ---- a request ------------------------------------------------------------------------------- */
+
+/* What every receiver gets is measured with the envelope of each. */
+static void tell_published(const struct publishing *publishing)
+{
+    struct handoff_event event;
+    handoff_client_describe(publishing->assembly, &event);
+    const size_t count = event.code == HANDOFF_OK ? publishing->nreceivers : 0;
+    event.who.pattern = HANDOFF_PATTERN_BROADCAST;
+    if (count == 0) {
+        event.of.assembled.envelope_only = event.code == HANDOFF_OK;
+        handoff_client_tell(publishing->loop->client, &event);
+    }
+    for (size_t i = 0; i < count; i++) {
+        event.who.target_agent = publishing->receivers[i].agent->name;
+        handoff_client_tell(publishing->loop->client, &event);
+        event.of.assembled.resolve_ns = event.of.assembled.trim_ns = 0;
+        event.of.assembled.encode_ns = 0;
+    }
+}
+
+static enum handoff_code publish_assembled(struct publishing *publishing,
+                                           struct handoff_error *error)
+{
+    struct handoff_assembly *assembly = publishing->assembly;
+    struct handoff_publication publication = {.at_ms = assembly->created_ms,
+                                              .passed_on = base_buffer_span(&assembly->passed_on)};
+    handoff_submission_of(assembly, &publication.submission);
+    publication.excerpt_lines =
+        handoff_excerpt_copy(&assembly->excerpt, publication.submission.envelope,
+                             assembly->plan.count, &publishing->arena);
+    if (!publication.excerpt_lines.data)
+        return handoff_error_no_memory(error);
+    return hand_over_publication(publishing, &publication, error);
+}
+
+static void publishing_assembled(struct handoff_assembly *assembly)
+{
+    struct publishing *publishing = assembly->context;
+    struct handoff_error error;
+    BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
+    handoff_client_tell_spine(publishing->loop->client, HANDOFF_OPERATION_RESOLVE,
+                              &assembly->resolve.call, assembly->spine_ns);
+    if (assembly->error.code == HANDOFF_OK) {
+        handoff_client_keep_tokens(publishing->loop, assembly);
+        if (publish_assembled(publishing, &error) != HANDOFF_OK)
+            assembly->error = error;
+    }
+    tell_published(publishing);
+    if (assembly->error.code != HANDOFF_OK)
+        fail_publishing(publishing, &assembly->error);
+    else
+        handoff_client_end_assembly(&publishing->assembly);
+}
+
+/* The smallest budget that is at least half of the greatest: one small receiver does not cost all
+   others what they have room for. */
+static uint64_t budget_of_receivers(const struct publishing *publishing)
+{
+    uint64_t greatest = 0, least = 0;
+    for (size_t i = 0; i < publishing->nreceivers; i++) {
+        const uint64_t budget = budget_of(publishing->receivers[i].agent);
+        greatest = budget > greatest ? budget : greatest;
+    }
+    for (size_t i = 0; i < publishing->nreceivers; i++) {
+        const uint64_t budget = budget_of(publishing->receivers[i].agent);
+        if (2 * budget >= greatest && budget > 0 && (least == 0 || budget < least))
+            least = budget;
+    }
+    return least;
+}
+
+/* Any thread, as every target of an assembly. */
+static enum handoff_code look_up_receivers(struct handoff_assembly *assembly)
+{
+    const struct publishing *publishing = assembly->context;
+    struct handoff_client *client = assembly->loop->client;
+    enum handoff_code code = HANDOFF_OK;
+    uint64_t budget = publishing->channel.token_budget;
+    if (budget == 0)
+        budget = budget_of_receivers(publishing);
+    assembly->token_budget = budget ? budget : atomic_load(&client->default_token_budget);
+    for (size_t i = 0; i < publishing->nreceivers && code == HANDOFF_OK; i++) {
+        struct handoff_settings *settings = handoff_agent_settings(publishing->receivers[i].agent);
+        assembly->dual |= settings && settings->options.emit == HANDOFF_EMIT_DUAL;
+        code =
+            handoff_client_check_sender(settings, assembly->request.source_agent, &assembly->error);
+        handoff_settings_release(&settings);
+    }
+    return code;
+}
+
+static void begin_publishing(struct publishing *publishing)
+{
+    if (publishing->stored.id_text)
+        handoff_stored_to_publish_read(&publishing->stored);
+    else if (handoff_assembly_run(publishing->assembly))
+        publishing_assembled(publishing->assembly);
+}
+
+/* Who publishes to a channel that it receives from does not hand work to itself, unless it says so.
+   Before the waiters are made, which do not move. */
+static void leave_out_source(struct publishing *publishing)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < publishing->nreceivers; i++) {
+        const struct publishing_receiver receiver = publishing->receivers[i];
+        if (publishing->named ||
+            !base_span_equal(base_span_text(receiver.agent->name), publishing->source))
+            publishing->receivers[kept++] = receiver;
+    }
+    publishing->nreceivers = kept;
+}
+
+/* ---- an envelope that was assembled before --------------------------------------------------- */
+
+static void stored_was_read_to_publish(struct handoff_stored_to_publish *stored)
+{
+    struct publishing *publishing = BASE_CONTAINER_OF(stored, struct publishing, stored);
+    BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
+    struct handoff_error *error = &stored->error;
+    if (error->code == HANDOFF_OK && stored->is_published) {
+        publishing->id = stored->submission.id;
+        publishing->repeats = true;
+        publishing->by_key = false;
+        read_published(publishing);
+        return;
+    }
+    publishing->source = stored->submission.source;
+    leave_out_source(publishing);
+    struct handoff_publication publication = {.submission = stored->submission,
+                                              .at_ms = stored->at_ms,
+                                              .excerpt_lines = stored->excerpt_lines,
+                                              .passed_on = base_buffer_span(&stored->passed_on)};
+    for (size_t i = 0; i < publishing->nreceivers && error->code == HANDOFF_OK; i++) {
+        struct handoff_settings *settings = handoff_agent_settings(publishing->receivers[i].agent);
+        (void)!handoff_client_check_sender(settings, stored->submission.source, error);
+        handoff_settings_release(&settings);
+    }
+    if (error->code == HANDOFF_OK)
+        (void)!hand_over_publication(publishing, &publication, error);
+    if (error->code != HANDOFF_OK)
+        fail_publishing(publishing, error);
+}
+
+/* ---- preparing a request --------------------------------------------------------------------- */
+
+static struct base_span find_publisher(const struct publishing *publishing, yyjson_val *request)
+{
+    if (publishing->caller.data)
+        return publishing->caller;
+    struct base_span named = base_json_span(yyjson_obj_get(request, "source_agent"));
+    return named.data ? named : publishing->sender;
+}
+
+/* What a request for a channel may say of its target, or nothing. */
+static enum handoff_code check_member(yyjson_val *request, const char *name, const char *allowed,
+                                      struct handoff_error *error)
+{
+    yyjson_val *value = yyjson_obj_get(request, name);
+    if (!value || yyjson_is_null(value) || yyjson_equals_str(value, allowed))
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "the path names the channel; leave out the field",
+                      name, yyjson_get_str(value));
+    handoff_error_allow(error, "%s", allowed);
+    return HANDOFF_ERR_INVALID;
+}
+
+static void write_broadcast(struct base_buffer *out, yyjson_val *request, const char *channel)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    base_buffer_byte(out, '{');
+    base_json_write_name(out, "target_agent");
+    base_json_write_string(out, base_span_text(handoff_reserved_name(HANDOFF_RESERVED_BROADCAST)));
+    base_json_write_name(out, "channel");
+    base_json_write_string(out, base_span_text(channel));
+    yyjson_obj_foreach(request, i, n, key, value)
+    {
+        if (yyjson_equals_str(key, "target_agent") || yyjson_equals_str(key, "channel"))
+            continue;
+        base_buffer_byte(out, ',');
+        base_json_write(out, key);
+        base_buffer_byte(out, ':');
+        base_json_write(out, value);
+    }
+    base_buffer_byte(out, '}');
+}
+
+/* The request for a broadcast, and its digest with those of the receivers that were named. */
+static enum handoff_code write_prepared(struct publishing *publishing, yyjson_val *request,
+                                        struct handoff_error *error)
+{
+    struct base_buffer body = {.arena = &publishing->arena}, canonical = {0};
+    write_broadcast(&body, request, publishing->channel.name);
+    base_json_canonical_request(&canonical, request);
+    base_buffer_printf(&canonical, "\n%s", publishing->channel.name);
+    for (size_t i = 0; publishing->named && i < publishing->nreceivers; i++)
+        base_buffer_printf(&canonical, "\n%s", publishing->receivers[i].agent->name);
+    const bool failed = body.failed || canonical.failed;
+    if (!failed)
+        base_sha256(canonical.data, canonical.size, publishing->request_digest);
+    base_buffer_free(&canonical);
+    publishing->body = base_buffer_span(&body);
+    return failed ? handoff_error_no_memory(error) : HANDOFF_OK;
+}
+
+/* What is no JSON, or no object, is left as it is, and refused by its assembly. Any thread. */
+static void prepare_request(struct publishing *publishing)
+{
+    yyjson_doc *doc;
+    struct handoff_error *error = &publishing->problem;
+    enum handoff_code code =
+        base_json_read_in(&publishing->arena, publishing->body, "body", &doc, error);
+    if (code != HANDOFF_OK && code != HANDOFF_ERR_OUT_OF_MEMORY)
+        handoff_error_clear(error);
+    if (code != HANDOFF_OK)
+        return;
+    yyjson_val *request = yyjson_doc_get_root(doc);
+    if (!yyjson_is_obj(request))
+        return;
+    struct base_span source = find_publisher(publishing, request);
+    const char *copy =
+        base_arena_copy(&publishing->arena, source.data ? source.data : "", source.size);
+    publishing->source = base_span(copy, source.size);
+    if (copy)
+        leave_out_source(publishing);
+    code = copy ? HANDOFF_OK : handoff_error_no_memory(error);
+    if (code == HANDOFF_OK)
+        code = check_member(request, "target_agent",
+                            handoff_reserved_name(HANDOFF_RESERVED_BROADCAST), error);
+    if (code == HANDOFF_OK)
+        code = check_member(request, "channel", publishing->channel.name, error);
+    if (code == HANDOFF_OK)
+        (void)!write_prepared(publishing, request, error); /* the error says it */
+}
+
+static void prepare_on_worker(struct base_work *work)
+{
+    prepare_request(BASE_CONTAINER_OF(work, struct publishing, work));
+}
+
+/* ---- from the call to the preparing ----------------------------------------------------------
+ */
+
+static void was_prepared(struct publishing *publishing)
+{
+    if (publishing->problem.code != HANDOFF_OK) {
+        fail_publishing(publishing, &publishing->problem);
+        return;
+    }
+    publishing->assembly->body = publishing->body;
+    publishing->by_key = publishing->key.size > 0;
+    if (publishing->by_key)
+        read_published(publishing);
+    else
+        begin_publishing(publishing);
+}
+
+static void was_prepared_on_worker(struct base_op *op)
+{
+    struct publishing *publishing = BASE_CONTAINER_OF(op, struct publishing, work.op);
+    BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
+    const enum base_op_verdict verdict = atomic_load(&op->verdict);
+    if (verdict == BASE_OP_CANCELLED)
+        handoff_error_set(&publishing->problem, HANDOFF_ERR_CANCELLED,
+                          handoff_code_meaning(HANDOFF_ERR_CANCELLED), NULL, NULL);
+    else if (verdict != BASE_OP_DONE)
+        (void)!handoff_refuse_long_request(&publishing->problem);
+    was_prepared(publishing);
+}
+
+static void prepare_publishing(struct publishing *publishing)
+{
+    struct handoff_loop *loop = publishing->loop;
+    publishing->work.bytes = publishing->body.size;
+    if (publishing->body.size <= PREPARED_ON_LOOP) {
+        prepare_request(publishing);
+        was_prepared(publishing);
+    } else if (!base_workers_submit(loop->client->workers, &publishing->work, loop->lane->loop,
+                                    PREPARED_IN_MS, prepare_on_worker, was_prepared_on_worker)) {
+        (void)!handoff_refuse_long_request(&publishing->problem);
+        fail_publishing(publishing, &publishing->problem);
+    }
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static bool has_receiver(const struct publishing *publishing, const struct handoff_agent *agent)
+{
+    for (size_t i = 0; i < publishing->nreceivers; i++) {
+        if (publishing->receivers[i].agent == agent)
+            return true;
+    }
+    return false;
+}
+
+static enum handoff_code add_receiver(struct publishing *publishing, const char *name,
+                                      struct handoff_error *error)
+{
+    struct handoff_agents *agents = publishing->loop->client->agents;
+    struct handoff_agent *agent = handoff_agents_find(agents, base_span_text(name));
+    if (!agent)
+        return handoff_agents_refuse_unknown(agents, base_span_text(name), "receivers", error);
+    if (has_receiver(publishing, agent))
+        return handoff_error_set(error, HANDOFF_ERR_INVALID, "each receiver is named once",
+                                 "receivers", name);
+    BASE_CHECK(publishing->nreceivers < publishing->room);
+    publishing->receivers[publishing->nreceivers++] =
+        (struct publishing_receiver){.publishing = publishing, .agent = agent};
+    return HANDOFF_OK;
+}
+
+/* Those that were named, or the channel's. */
+static enum handoff_code add_receivers(struct publishing *publishing,
+                                       const struct handoff_publish_options *options,
+                                       struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_OK;
+    publishing->named = options->receivers != NULL;
+    const char *const *names =
+        publishing->named ? options->receivers : publishing->channel.receivers;
+    publishing->room = publishing->named ? options->nreceivers : publishing->channel.nreceivers;
+    publishing->receivers =
+        base_arena_calloc(&publishing->arena, publishing->room + 1, sizeof *publishing->receivers);
+    if (!publishing->receivers)
+        return handoff_error_no_memory(error);
+    for (size_t i = 0; i < publishing->room && code == HANDOFF_OK; i++)
+        code = add_receiver(publishing, names[i], error);
+    return code;
+}
+
+static bool keep_span(struct publishing *publishing, const char *text, size_t size,
+                      struct base_span *to)
+{
+    *to = base_span(NULL, 0);
+    if (!text)
+        return true;
+    *to = base_span(base_arena_copy(&publishing->arena, text, size), size);
+    return to->data != NULL;
+}
+
+static bool keep_ask(struct publishing *publishing, const struct handoff_publish_options *options,
+                     const struct handoff_ask *ask)
+{
+    const char *key = ask->idempotency_key, *id = options->envelope_id;
+    struct base_span id_text;
+    bool kept = keep_span(publishing, ask->body, ask->size, &publishing->body) &&
+                keep_span(publishing, key, key ? strlen(key) : 0, &publishing->key) &&
+                keep_span(publishing, ask->caller, ask->caller ? strlen(ask->caller) : 0,
+                          &publishing->caller) &&
+                keep_span(publishing, ask->sender, ask->sender ? strlen(ask->sender) : 0,
+                          &publishing->sender) &&
+                keep_span(publishing, id, id ? strlen(id) : 0, &id_text);
+    if (kept && id)
+        publishing->stored = (struct handoff_stored_to_publish){
+            .loop = publishing->loop,
+            .id_text = id_text.data,
+            .channel = publishing->channel.name,
+            .caller = publishing->caller.data ? publishing->caller.data : publishing->sender.data,
+            .was_read = stored_was_read_to_publish};
+    return kept;
+}
+
+/* Its key stands for the envelope, the channel and the receivers. */
+static void identify_envelope(struct publishing *publishing)
+{
+    struct base_sha256 hash;
+    const char *id = publishing->stored.id_text, *channel = publishing->channel.name;
+    base_sha256_start(&hash);
+    base_sha256_add(&hash, "publish", sizeof "publish");
+    base_sha256_add(&hash, id, strlen(id) + 1);
+    base_sha256_add(&hash, channel, strlen(channel) + 1);
+    for (size_t i = 0; publishing->named && i < publishing->nreceivers; i++) {
+        const struct handoff_agent *agent = publishing->receivers[i].agent;
+        base_sha256_add(&hash, agent->name, agent->name_size + 1);
+    }
+    base_sha256_finish(&hash, publishing->request_digest);
+}
+
+static void bound_publishing(struct publishing *publishing, const struct handoff_ask *ask)
+{
+    static const struct base_op_kind kind = {.name = "wait", .give_up = base_op_end};
+    publishing->waits = ask->wait_ms > 0;
+    if (publishing->waits)
+        base_op_begin(&publishing->wait, &kind, publishing->loop->lane->loop, ask->wait_ms,
+                      publishing_wait_is_over);
+}
+
+static enum handoff_code take_up_publishing(struct publishing *publishing,
+                                            const struct handoff_publish_options *options,
+                                            const struct handoff_ask *ask,
+                                            struct handoff_error *error)
+{
+    struct handoff_client *client = publishing->loop->client;
+    enum handoff_code code =
+        handoff_channels_find(&client->channels, base_span_text(options->channel),
+                              &publishing->arena, &publishing->channel, error);
+    if (code == HANDOFF_OK)
+        code = add_receivers(publishing, options, error);
+    if (code == HANDOFF_OK && ask->idempotency_key)
+        code = handoff_check_key(client, ask->idempotency_key, error);
+    if (code == HANDOFF_OK && !keep_ask(publishing, options, ask))
+        code = handoff_error_no_memory(error);
+    return code;
+}
+
+static bool make_assembly(struct publishing *publishing, const struct handoff_ask *ask,
+                          struct handoff_warnings *warnings)
+{
+    struct handoff_assembly *assembly = handoff_client_begin_assembly(publishing->loop, ask);
+    publishing->assembly = assembly;
+    if (!assembly)
+        return false;
+    assembly->context = publishing;
+    assembly->finished = publishing_assembled;
+    assembly->publishes = true;
+    assembly->target = look_up_receivers;
+    assembly->warnings = warnings;
+    return handoff_assembly_keep_texts(assembly);
+}
+
+static void begin_with_receivers(struct publishing *publishing, const struct handoff_ask *ask,
+                                 struct handoff_warnings *warnings)
+{
+    bound_publishing(publishing, ask);
+    if (publishing->stored.id_text) {
+        identify_envelope(publishing);
+        begin_publishing(publishing);
+    } else if (make_assembly(publishing, ask, warnings)) {
+        prepare_publishing(publishing);
+    } else {
+        fail_without_memory(publishing);
+    }
+}
+
+void handoff_publish(struct handoff_loop *loop, const struct handoff_publish_options *options,
+                     const struct handoff_ask *ask, handoff_answered *answered, void *context)
+{
+    struct handoff_error error;
+    struct handoff_warnings *warnings = handoff_warn_in_answer(&answered, &context);
+    struct publishing *publishing = warnings ? base_calloc(1, sizeof *publishing) : NULL;
+    if (!publishing) {
+        handoff_give_no_memory(answered, context);
+        return;
+    }
+    publishing->magic = PUBLISHING_MAGIC;
+    publishing->loop = loop;
+    publishing->answered = answered;
+    publishing->context = context;
+    base_arena_init(&publishing->arena, 0);
+    loop->pending++;
+    if (take_up_publishing(publishing, options, ask, &error) == HANDOFF_OK)
+        begin_with_receivers(publishing, ask, warnings);
+    else
+        fail_publishing(publishing, &error);
+}

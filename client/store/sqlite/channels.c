@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Publications and their deliveries in the store, see channels.h and delivery_rows.h. Writes run on
+ * the writer thread, reads on a reader thread or where the store is opened.
+ */
+#include "client/store/channels.h"
+
+#include <string.h>
+
+#include "client/store/sqlite/delivery_rows.h"
+#include "client/store/sqlite/envelope_row.h"
+#include "client/store/sqlite/key_row.h"
+#include "client/store/sqlite/retained_size.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static enum handoff_code insert_publication(struct handoff_db *db, int64_t seq,
+                                            const struct handoff_store_publish *publish,
+                                            struct handoff_error *error)
+{
+    sqlite3_stmt *insert =
+        handoff_db_statement(db,
+                             "INSERT INTO publications (seq, channel, source, at, unfinished)"
+                             " VALUES (?1, ?2, ?3, ?4, ?5)",
+                             error);
+    if (!insert)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(insert, 1, seq);
+    handoff_db_bind_text(insert, 2, publish->channel);
+    handoff_db_bind_text(insert, 3, publish->source);
+    sqlite3_bind_int64(insert, 4, publish->at_ms);
+    sqlite3_bind_int64(insert, 5, (int64_t)publish->deliveries);
+    return handoff_db_do(db, insert, error);
+}
+
+static enum handoff_code find_publication_row(struct handoff_db *db, const struct base_uuid *id,
+                                              int64_t *seq, struct handoff_error *error)
+{
+    *seq = 0;
+    sqlite3_stmt *find = handoff_db_statement(
+        db, "SELECT p.seq FROM envelopes e JOIN publications p ON p.seq = e.seq WHERE e.id = ?1",
+        error);
+    if (!find)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(find, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
+    if (handoff_db_row(find))
+        *seq = sqlite3_column_int64(find, 0);
+    return handoff_db_end(db, find, error);
+}
+
+static enum handoff_code refuse_published(const struct base_uuid *id, struct handoff_error *error)
+{
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT, "the envelope is already published", "id",
+                             text);
+}
+
+/* The envelope's number. *known: the same publication is there already, since a commit that failed
+   was made after all. */
+static enum handoff_code put_published_envelope(struct handoff_db *db,
+                                                const struct handoff_store_publish *publish,
+                                                int64_t *seq, bool *known,
+                                                struct handoff_error *error)
+{
+    const int64_t row_bytes = handoff_retained_publication_row(publish);
+    int64_t published = 0;
+    enum handoff_code code = HANDOFF_OK;
+    *known = false;
+    if (publish->stored) {
+        code = find_publication_row(db, &publish->put.id, &published, error);
+        if (code == HANDOFF_OK && published != 0)
+            return refuse_published(&publish->put.id, error);
+        return code == HANDOFF_OK
+                   ? handoff_envelope_reopen(db, &publish->put.id, row_bytes, seq, error)
+                   : code;
+    }
+    code = handoff_envelope_insert(db, &publish->put, row_bytes, seq, error);
+    if (code != HANDOFF_OK || *seq != 0)
+        return code;
+    *known = true;
+    return find_publication_row(db, &publish->put.id, seq, error);
+}
+
+/* Where nobody receives it, it is over at once. */
+static enum handoff_code finish_undelivered(struct handoff_db *db, int64_t seq,
+                                            const struct handoff_store_publish *publish,
+                                            struct handoff_error *error)
+{
+    if (publish->deliveries > 0)
+        return HANDOFF_OK;
+    sqlite3_stmt *update = handoff_db_statement(
+        db, "UPDATE envelope_state SET finished_at = ?2 WHERE seq = ?1", error);
+    if (!update)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(update, 1, seq);
+    sqlite3_bind_int64(update, 2, publish->at_ms);
+    return handoff_db_do(db, update, error);
+}
+
+static enum handoff_code run_publish(struct handoff_store_job *job, struct handoff_db *db,
+                                     struct handoff_error *error)
+{
+    const struct handoff_store_publish *publish = (const void *)job;
+    int64_t seq = 0;
+    bool known;
+    enum handoff_code code = put_published_envelope(db, publish, &seq, &known, error);
+    if (code != HANDOFF_OK || known)
+        return code;
+    code = insert_publication(db, seq, publish, error);
+    if (code == HANDOFF_OK)
+        code = handoff_key_insert(db, publish->source, publish->idempotency_key, seq,
+                                  publish->request_digest, error);
+    return code == HANDOFF_OK ? finish_undelivered(db, seq, publish, error) : code;
+}
+
+void handoff_store_publish(struct handoff_store *store, struct handoff_store_publish *publish)
+{
+    BASE_CHECK(!publish->put.finished);
+    publish->put.job.run = run_publish;
+    publish->put.job.brings_body = !publish->stored;
+    handoff_store_submit(store, &publish->put.job);
+}
+
+enum handoff_code handoff_delivery_row_insert(struct handoff_db *db,
+                                              const struct handoff_store_accept *accept,
+                                              struct handoff_error *error)
+{
+    sqlite3_stmt *insert =
+        handoff_db_statement(db,
+                             "INSERT INTO channel_deliveries (seq, publication, receiver)"
+                             " SELECT ?1, seq, ?3 FROM envelopes WHERE id = ?2",
+                             error);
+    if (!insert)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(insert, 1, accept->seq);
+    sqlite3_bind_blob(insert, 2, accept->publication.bytes, sizeof accept->publication.bytes,
+                      SQLITE_STATIC);
+    handoff_db_bind_text(insert, 3, accept->asked_target);
+    return handoff_db_do(db, insert, error);
+}
+
+static enum handoff_code run_with_time(struct handoff_db *db, const char *text, int64_t seq,
+                                       int64_t ms, struct handoff_error *error)
+{
+    sqlite3_stmt *statement = handoff_db_statement(db, text, error);
+    if (!statement)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(statement, 1, seq);
+    if (sqlite3_bind_parameter_count(statement) > 1)
+        sqlite3_bind_int64(statement, 2, ms);
+    return handoff_db_do(db, statement, error);
+}
+
+/* A count, so that the end of a delivery costs the same with two receivers and with a thousand. The
+   write of an end may be repeated, and counts once. */
+static const char count_down[] =
+    "UPDATE publications SET unfinished = unfinished - 1"
+    " WHERE seq = (SELECT publication FROM channel_deliveries WHERE seq = ?1)"
+    " AND (SELECT finished_at FROM envelope_state WHERE seq = ?1) = 0";
+
+/* A millisecond later than its last delivery, so that retention comes to that one first. */
+static const char finish_publication[] =
+    "UPDATE envelope_state SET finished_at = ?2 + 1 WHERE finished_at = 0 AND seq ="
+    " (SELECT p.seq FROM channel_deliveries d JOIN publications p ON p.seq = d.publication"
+    " WHERE d.seq = ?1 AND p.unfinished = 0)";
+
+enum handoff_code handoff_delivery_row_over(struct handoff_db *db, int64_t seq, int64_t over_ms,
+                                            struct handoff_error *error)
+{
+    enum handoff_code code = run_with_time(db, count_down, seq, 0, error);
+    return code == HANDOFF_OK ? run_with_time(db, finish_publication, seq, over_ms, error) : code;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static bool copy_published_text(sqlite3_stmt *row, int at, struct base_arena *arena,
+                                struct base_span *to)
+{
+    struct base_span from = handoff_db_column(row, at);
+    *to = base_span(base_arena_copy(arena, from.data ? from.data : "", from.size), from.size);
+    return to->data != NULL;
+}
+
+static void read_published_id(sqlite3_stmt *row, int at, struct base_uuid *id)
+{
+    struct base_span found = handoff_db_column(row, at);
+    if (found.size == sizeof id->bytes)
+        memcpy(id->bytes, found.data, found.size);
+}
+
+#define PUBLICATION_COLUMNS                                                                        \
+    "SELECT p.seq, e.id, p.channel, p.source, e.task_id, p.at FROM publications p"                 \
+    " JOIN envelopes e ON e.seq = p.seq "
+
+static bool read_publication(sqlite3_stmt *row, struct base_arena *arena,
+                             struct handoff_stored_publication *publication)
+{
+    *publication = (struct handoff_stored_publication){.seq = sqlite3_column_int64(row, 0),
+                                                       .at_ms = sqlite3_column_int64(row, 5)};
+    read_published_id(row, 1, &publication->id);
+    return copy_published_text(row, 2, arena, &publication->channel) &&
+           copy_published_text(row, 3, arena, &publication->source) &&
+           copy_published_text(row, 4, arena, &publication->task_id);
+}
+
+static enum handoff_code no_publication(const struct base_uuid *id, struct handoff_error *error)
+{
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no publication has this id", "id",
+                             text);
+}
+
+enum handoff_code handoff_store_get_publication(struct handoff_store *store,
+                                                const struct base_uuid *id,
+                                                struct base_arena *arena,
+                                                struct handoff_stored_publication *publication,
+                                                struct handoff_error *error)
+{
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return error ? error->code : HANDOFF_ERR_STORE_IO;
+    bool found = false, memory = true;
+    enum handoff_code code = HANDOFF_ERR_STORE_IO;
+    sqlite3_stmt *select = handoff_db_statement(db, PUBLICATION_COLUMNS "WHERE e.id = ?1", error);
+    if (select) {
+        sqlite3_bind_blob(select, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
+        found = handoff_db_row(select);
+        memory = !found || read_publication(select, arena, publication);
+        code = handoff_db_end(db, select, error);
+    } else {
+        code = handoff_db_failure(db, NULL);
+    }
+    handoff_store_reader_done(store, db);
+    if (code != HANDOFF_OK)
+        return code;
+    if (!memory)
+        return handoff_error_no_memory(error);
+    return found ? HANDOFF_OK : no_publication(id, error);
+}
+
+static const char select_page[] = PUBLICATION_COLUMNS
+    "WHERE p.channel = ?1 AND (?2 = 0 OR p.seq < ?2)"
+    " AND (?4 IS NULL OR p.source = ?4 OR EXISTS (SELECT 1 FROM channel_deliveries d"
+    " JOIN handoffs h ON h.seq = d.seq WHERE d.publication = p.seq"
+    " AND ?4 IN (d.receiver, h.target))) ORDER BY p.seq DESC LIMIT ?3";
+
+enum handoff_code handoff_store_list_publications(struct handoff_store *store,
+                                                  struct base_span channel, struct base_span party,
+                                                  int64_t before, size_t limit,
+                                                  struct base_arena *arena,
+                                                  struct handoff_stored_publication **list,
+                                                  size_t *count, struct handoff_error *error)
+{
+    *count = 0;
+    *list = base_arena_calloc(arena, limit + 1, sizeof **list);
+    if (!*list)
+        return handoff_error_no_memory(error);
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return error ? error->code : HANDOFF_ERR_STORE_IO;
+    bool memory = true;
+    enum handoff_code code = HANDOFF_ERR_STORE_IO;
+    sqlite3_stmt *select = handoff_db_statement(db, select_page, error);
+    if (select) {
+        handoff_db_bind_text(select, 1, channel);
+        sqlite3_bind_int64(select, 2, before);
+        sqlite3_bind_int64(select, 3, (int64_t)limit);
+        handoff_db_bind_text(select, 4, party);
+        while (memory && *count < limit && handoff_db_row(select))
+            memory = read_publication(select, arena, &(*list)[(*count)++]);
+        code = handoff_db_end(db, select, error);
+    } else {
+        code = handoff_db_failure(db, NULL);
+    }
+    handoff_store_reader_done(store, db);
+    return code == HANDOFF_OK && !memory ? handoff_error_no_memory(error) : code;
+}
+
+/* By the handoffs that are live or parked, which are few, whatever the channel has seen. */
+static const char select_backlog[] =
+    "SELECT p.channel, d.receiver, total(w.state < 4), total(w.state = 5),"
+    " coalesce(min(CASE WHEN w.state < 4 THEN p.at END), 0)"
+    " FROM (SELECT seq, state FROM handoffs WHERE state < 4"
+    " UNION ALL SELECT seq, state FROM handoffs WHERE state = 5) w"
+    " JOIN channel_deliveries d ON d.seq = w.seq JOIN publications p ON p.seq = d.publication"
+    " WHERE ?1 IS NULL OR p.channel = ?1 GROUP BY p.channel, d.receiver"
+    " ORDER BY p.channel, d.receiver";
+
+static bool add_backlog(sqlite3_stmt *row, struct base_arena *arena,
+                        struct handoff_stored_backlog **list, size_t *count)
+{
+    const size_t size = sizeof **list, room = *count;
+    if ((room & (room - 1)) == 0) { /* at each power of two, from 0 */
+        *list = base_arena_resize(arena, *list, room * size, (room ? room * 2 : 1) * size);
+        if (!*list)
+            return false;
+    }
+    struct handoff_stored_backlog *backlog = &(*list)[(*count)++];
+    *backlog = (struct handoff_stored_backlog){.pending = sqlite3_column_int64(row, 2),
+                                               .parked = sqlite3_column_int64(row, 3),
+                                               .oldest_ms = sqlite3_column_int64(row, 4)};
+    return copy_published_text(row, 0, arena, &backlog->channel) &&
+           copy_published_text(row, 1, arena, &backlog->receiver);
+}
+
+enum handoff_code handoff_store_channel_backlog(struct handoff_store *store,
+                                                struct base_span channel, struct base_arena *arena,
+                                                struct handoff_stored_backlog **list, size_t *count,
+                                                struct handoff_error *error)
+{
+    *list = NULL;
+    *count = 0;
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return error ? error->code : HANDOFF_ERR_STORE_IO;
+    bool memory = true;
+    enum handoff_code code = HANDOFF_ERR_STORE_IO;
+    sqlite3_stmt *select = handoff_db_statement(db, select_backlog, error);
+    if (select) {
+        handoff_db_bind_text(select, 1, channel);
+        while (memory && handoff_db_row(select))
+            memory = add_backlog(select, arena, list, count);
+        code = handoff_db_end(db, select, error);
+    } else {
+        code = handoff_db_failure(db, NULL);
+    }
+    handoff_store_reader_done(store, db);
+    return code == HANDOFF_OK && !memory ? handoff_error_no_memory(error) : code;
+}
+
+/* The one that it has, or else had: an alternate of another receiver may have its own besides. */
+static const char select_delivery[] =
+    "SELECT de.id FROM envelopes e JOIN channel_deliveries d ON d.publication = e.seq"
+    " JOIN handoffs h ON h.seq = d.seq JOIN envelopes de ON de.seq = d.seq"
+    " WHERE e.id = ?1 AND (h.target = ?2 OR d.receiver = ?2)"
+    " ORDER BY d.receiver = ?2 DESC, h.target = ?2 DESC, d.seq LIMIT 1";
+
+enum handoff_code handoff_store_find_delivery(struct handoff_store *store,
+                                              const struct base_uuid *publication,
+                                              struct base_span agent, struct base_uuid *delivery,
+                                              struct handoff_error *error)
+{
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return error ? error->code : HANDOFF_ERR_STORE_IO;
+    bool found = false;
+    enum handoff_code code = HANDOFF_ERR_STORE_IO;
+    sqlite3_stmt *select = handoff_db_statement(db, select_delivery, error);
+    if (select) {
+        sqlite3_bind_blob(select, 1, publication->bytes, sizeof publication->bytes, SQLITE_STATIC);
+        handoff_db_bind_text(select, 2, agent);
+        found = handoff_db_row(select);
+        if (found)
+            read_published_id(select, 0, delivery);
+        code = handoff_db_end(db, select, error);
+    } else {
+        code = handoff_db_failure(db, NULL);
+    }
+    handoff_store_reader_done(store, db);
+    return code != HANDOFF_OK || found ? code : no_publication(publication, error);
+}
+
+/* ---- checking ------------------------------------------------------------------------------- */
+
+static const char count_wrong_deliveries[] =
+    "SELECT (SELECT count(*) FROM publications p WHERE unfinished <> (SELECT count(*)"
+    "  FROM channel_deliveries d JOIN envelope_state s ON s.seq = d.seq"
+    "  WHERE d.publication = p.seq AND s.finished_at = 0)"
+    "  OR (unfinished > 0) <> (SELECT finished_at = 0 FROM envelope_state WHERE seq = p.seq))"
+    " + (SELECT count(*) FROM channel_deliveries d WHERE publication NOT IN"
+    "  (SELECT seq FROM publications) OR seq NOT IN (SELECT seq FROM handoffs))";
+
+enum handoff_code handoff_delivery_rows_count_wrong(struct handoff_db *db, int64_t *wrong,
+                                                    struct handoff_error *error)
+{
+    return handoff_db_number(db, count_wrong_deliveries, wrong, error);
+}

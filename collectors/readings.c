@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the series have counted, read back for the status page: the same cells that a scrape prints,
+ * so the page and the alerts cannot count differently, and an event costs nothing more.
+ *
+ * Any thread.
+ */
+#include <string.h>
+
+#include "collectors/collectors.h"
+#include "collectors/rows.h"
+#include "lib/base/check.h"
+
+const double *collectors_latency_bounds(void)
+{
+    size_t count;
+    const struct metric_desc *duration = &collectors_metrics(&count)[COLLECTORS_DURATION];
+    BASE_CHECK(duration->nbounds == COLLECTORS_LATENCY_BUCKETS - 1);
+    return duration->bounds;
+}
+
+static void read_outcomes(const struct collectors_target *target, uint64_t *counts)
+{
+    for (int pattern = 0; pattern < HANDOFF_PATTERN_COUNT; pattern++) {
+        for (int i = HANDOFF_OUTCOME_NONE + 1; i < HANDOFF_OUTCOME_COUNT; i++)
+            counts[COLLECTORS_COUNTED_OUTCOME + i] +=
+                metric_read_counter(target->handoffs[pattern][i]);
+    }
+}
+
+static void read_items(const struct collectors_target *target, uint64_t *counts)
+{
+    for (int part = 0; part < HANDOFF_PART_COUNT; part++) {
+        for (int presence = 0; presence < HANDOFF_PRESENCE_COUNT; presence++) {
+            if (target->items[part][presence] == NULL)
+                continue;
+            const uint64_t items = metric_read_counter(target->items[part][presence]);
+            counts[COLLECTORS_COUNTED_ITEMS] += items;
+            counts[COLLECTORS_COUNTED_ITEMS_OMITTED] +=
+                presence == HANDOFF_PRESENCE_OMITTED ? items : 0;
+        }
+    }
+}
+
+static void read_context(const struct collectors_target *target, uint64_t *counts)
+{
+    struct metric_reading reading;
+    for (int i = 0; i < COLLECTORS_REFS; i++)
+        counts[COLLECTORS_COUNTED_REFS_REQUESTED] += metric_read_counter(target->refs[i]);
+    counts[COLLECTORS_COUNTED_REFS_INCLUDED] =
+        metric_read_counter(target->refs[COLLECTORS_INCLUDED]);
+    metric_read_histogram(target->completeness, &reading);
+    counts[COLLECTORS_COUNTED_ENVELOPES] = reading.count;
+    metric_read_histogram(target->utilization, &reading);
+    counts[COLLECTORS_COUNTED_BUDGETS] = reading.count;
+    counts[COLLECTORS_COUNTED_BUDGET_PERMILL] = (uint64_t)(reading.sum * 1000);
+}
+
+static void read_latency(const struct collectors_target *target, uint64_t *counts)
+{
+    struct metric_reading reading;
+    for (int pattern = 0; pattern < HANDOFF_PATTERN_COUNT; pattern++) {
+        const struct metric_series *series = atomic_load_explicit(
+            &target->duration[pattern][HANDOFF_OUTCOME_ACKNOWLEDGED], memory_order_acquire);
+        if (series == NULL)
+            continue;
+        metric_read_histogram(series, &reading);
+        for (int i = 0; i < COLLECTORS_LATENCY_BUCKETS; i++)
+            counts[COLLECTORS_COUNTED_LATENCY + i] += reading.buckets[i];
+    }
+}
+
+void collectors_read_agent(const struct collectors *collectors, const char *agent,
+                           uint64_t counts[COLLECTORS_COUNTED])
+{
+    BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    const struct collectors_target *target = collectors_target(&collectors->targets, agent);
+    memset(counts, 0, COLLECTORS_COUNTED * sizeof counts[0]);
+    read_outcomes(target, counts);
+    read_items(target, counts);
+    read_context(target, counts);
+    read_latency(target, counts);
+    counts[COLLECTORS_COUNTED_OPENED] = metric_read_counter(target->opened);
+}
+
+const struct collectors_call *collectors_calls(const struct collectors *collectors, size_t *count)
+{
+    BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    *count = collectors->ncalls;
+    return collectors->calls;
+}
+
+uint64_t collectors_read_answers(const struct collectors *collectors, size_t call,
+                                 enum handoff_code code)
+{
+    BASE_CHECK(call < collectors->ncalls);
+    const struct metric_series *series =
+        atomic_load_explicit(&collectors->answers[call][code], memory_order_acquire);
+    return series != NULL ? metric_read_counter(series) : 0;
+}
+
+uint64_t collectors_read_commit_failures(const struct collectors *collectors)
+{
+    return metric_read_counter(collectors->single[COLLECTORS_STORE_COMMITS_FAILED]);
+}
+
+uint64_t collectors_read_shortages(const struct collectors *collectors,
+                                   enum handoff_shortage resource)
+{
+    return metric_read_counter(collectors->shortages[resource]);
+}

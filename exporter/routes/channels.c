@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls about channels and publications: each asks the client, and answers with its JSON.
+ *
+ * On the loop of the request; the client answers there too.
+ */
+#include <stdlib.h>
+
+#include "client/calls/call.h"
+#include "exporter/access/admission.h"
+#include "exporter/client_host.h"
+#include "exporter/http/pending_call.h"
+#include "exporter/http/prefer.h"
+#include "exporter/http/problem.h"
+#include "exporter/routes/ask.h"
+#include "exporter/routes/calls.h"
+#include "lib/base/json.h"
+
+static struct handoff_loop *channels_loop(const struct exporter_request *request, void *context)
+{
+    return exporter_client_host_loop(context, exporter_request_loop(request));
+}
+
+static void respond_channel(struct exporter_request *request, const struct handoff_result *result)
+{
+    exporter_respond_bytes(request, 200, "application/json", result->body, result->size);
+}
+
+static void respond_published(struct exporter_request *request, const struct handoff_result *result)
+{
+    exporter_respond_bytes(request, result->under_way ? 202 : 200, "application/json", result->body,
+                           result->size);
+}
+
+/* ---- publishing ------------------------------------------------------------------------------ */
+
+static void take_wait(struct exporter_request *request, struct handoff_ask *ask)
+{
+    struct exporter_preferences preferences = {.wait_s = -1};
+    if (exporter_request_header(request, "Prefer") != NULL)
+        exporter_read_prefer(exporter_request_header_list(request, "Prefer"), &preferences);
+    ask->wait_ms = preferences.wait_s > 0 ? preferences.wait_s * 1000 : 0;
+}
+
+/* One of the two ways to name what is published. */
+static bool names_what(struct exporter_request *request)
+{
+    static const struct exporter_problem neither = {.code = HANDOFF_ERR_INVALID,
+                                                    .detail =
+                                                        "give either a request or an envelope_id",
+                                                    .field = "request",
+                                                    .allowed = "request, or envelope_id"};
+    const struct handoff_call_input *input = exporter_request_input(request);
+    if ((input->publish.request != NULL) != (input->publish.envelope_id != NULL))
+        return true;
+    exporter_respond_problem(request, &neither);
+    return false;
+}
+
+static void publish_call(struct exporter_request *request, void *context,
+                         const struct handoff_publish_options *options, struct handoff_ask *ask)
+{
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_published);
+    if (pending != NULL)
+        handoff_publish(channels_loop(request, context), options, ask, exporter_pending_call_done,
+                        pending);
+}
+
+/* Lends the texts of the document; free() it. NULL: out of memory. */
+static const char **receiver_names(yyjson_val *receivers)
+{
+    size_t i;
+    size_t n;
+    yyjson_val *name;
+    const char **names = calloc(yyjson_arr_size(receivers) + 1, sizeof *names);
+    yyjson_arr_foreach(receivers, i, n, name)
+    {
+        if (names != NULL)
+            names[i] = yyjson_get_str(name);
+    }
+    return names;
+}
+
+void exporter_call_publish(struct exporter_request *request, void *context)
+{
+    static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                                      .detail = "out of memory (request)"};
+    const struct handoff_call_input *input = exporter_request_input(request);
+    struct base_buffer body = {0};
+    if (!names_what(request))
+        return;
+    if (input->publish.request != NULL)
+        base_json_write(&body, input->publish.request);
+    yyjson_val *receivers = input->publish.receivers;
+    const char **names = receiver_names(receivers);
+    struct handoff_ask ask = exporter_ask(request);
+    ask.body = body.data;
+    ask.size = body.size;
+    take_wait(request, &ask);
+    const struct handoff_publish_options options = {.channel = input->channel,
+                                                    .envelope_id = input->publish.envelope_id,
+                                                    .receivers = receivers != NULL ? names : NULL,
+                                                    .nreceivers = yyjson_arr_size(receivers)};
+    if (body.failed || names == NULL)
+        exporter_respond_problem(request, &no_memory);
+    else
+        publish_call(request, context, &options, &ask);
+    free(names);
+    base_buffer_free(&body);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+void exporter_call_list_channels(struct exporter_request *request, void *context)
+{
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_channel);
+    if (pending != NULL)
+        handoff_channels_list(channels_loop(request, context), exporter_request_caller(request),
+                              exporter_pending_call_done, pending);
+}
+
+void exporter_call_get_channel(struct exporter_request *request, void *context)
+{
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_channel);
+    if (pending != NULL)
+        handoff_channel_get(channels_loop(request, context),
+                            exporter_request_input(request)->channel,
+                            exporter_request_caller(request), exporter_pending_call_done, pending);
+}
+
+void exporter_call_list_publications(struct exporter_request *request, void *context)
+{
+    const struct handoff_call_input *input = exporter_request_input(request);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_channel);
+    if (pending != NULL)
+        handoff_publications_list(channels_loop(request, context), input->channel,
+                                  exporter_request_caller(request), input->list.cursor,
+                                  input->list.limit, exporter_pending_call_done, pending);
+}
+
+void exporter_call_get_publication(struct exporter_request *request, void *context)
+{
+    const struct handoff_call_input *input = exporter_request_input(request);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_channel);
+    if (pending != NULL)
+        handoff_publication_get(channels_loop(request, context), input->channel, input->id,
+                                exporter_request_caller(request), exporter_pending_call_done,
+                                pending);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prom_counter.h - a number that only grows.
+ *
+ *     static prom_counter_t *requests;
+ *     requests = prom_collector_registry_must_register_metric(
+ *         prom_counter_new("http_requests_total", "Requests.", 1, (const char *[]){"method"}));
+ *     prom_counter_inc(requests, (const char *[]){"GET"});
+ *
+ * prom_metric.h says who owns a metric, and from which threads it may be used.
+ */
+#ifndef PROM_COUNTER_H
+#define PROM_COUNTER_H
+
+#include <stddef.h>
+
+#include "prom_metric.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef prom_metric_t prom_counter_t;
+
+/*
+ * A new counter, which belongs to the caller. Name, help and label keys are copied. The name should
+ * end in _total, and is shown as it is in every format: OpenMetrics 1.0 has no counters of other
+ * names, and gets such a one as "unknown". `label_keys` has label_key_count strings, at most 16; it
+ * may be NULL for a counter without labels, which is shown at 0 from the start.
+ *
+ * Returns NULL if the name or a label key has other characters than letters, digits and _ (in the
+ * name also :), begins with a digit, or is reserved (le, quantile, __...), if a key is there twice,
+ * or if memory ran out; prom_last_error() tells which. prometheus-client-c took any label key, and
+ * one bad name made Prometheus reject the whole scrape.
+ */
+prom_counter_t *prom_counter_new(const char *name, const char *help, size_t label_key_count,
+                                 const char **label_keys);
+
+/* Frees the counter, which leaves its collectors first; takes NULL. Returns 0. */
+int prom_counter_destroy(prom_counter_t *self);
+
+/* Adds 1 to the series of the label values (see prom_metric_sample_from_labels). Returns 0, or
+ * non-zero if there is no such series to be had, and then nothing has changed. */
+int prom_counter_inc(prom_counter_t *self, const char **label_values);
+
+/* Adds a value; 0 makes the series exist. Whole numbers are counted exactly up to 2^64. Non-zero,
+ * too, for a negative value, NaN and infinity: a counter that has shrunk reads as one that was
+ * restarted, and one that is infinite never moves again. */
+int prom_counter_add(prom_counter_t *self, double r_value, const char **label_values);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prom_scrape.h - a scrape of a registry in any format and in steps; an addition to the interface
+ * of prometheus-client-c, for programs that have an HTTP server of their own.
+ *
+ *     #include <metric.h>
+ *     struct metric_scrape_options options = {.format = METRIC_OPENMETRICS};
+ *     struct metric_buffer out = {0};
+ *     prom_scrape_t *scrape = prom_scrape_begin(PROM_COLLECTOR_REGISTRY_DEFAULT, &options);
+ *     while (scrape && metric_scrape_step(prom_scrape_reading(scrape), &out, 65536))
+ *         ...send out.data, out.length bytes; out.length = 0;
+ *     prom_scrape_end(&scrape);
+ */
+#ifndef PROM_SCRAPE_H
+#define PROM_SCRAPE_H
+
+#include "prom_collector_registry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct prom_scrape prom_scrape_t;
+
+struct metric_scrape; /* metric.h */
+struct metric_scrape_options;
+
+/* Runs the collect functions and begins a scrape of the metrics that the registry has now. They are
+ * kept until the scrape ends, even if they are removed. `options` must live as long. NULL: memory
+ * ran out, or there is no such registry (any more). Used by one thread at a time. */
+prom_scrape_t *prom_scrape_begin(prom_collector_registry_t *self,
+                                 const struct metric_scrape_options *options);
+
+/* Lent, for metric_scrape_step. */
+struct metric_scrape *prom_scrape_reading(prom_scrape_t *self);
+
+/* At any time; sets the pointer to NULL, and takes NULL. */
+void prom_scrape_end(prom_scrape_t **self);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

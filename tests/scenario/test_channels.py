@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""Channels: one publication, a handoff for each receiver, and none of them waits for another."""
+
+import concurrent.futures
+import contextlib
+import os
+import subprocess
+import tempfile
+import unittest
+import uuid
+
+from harness import eventually
+from harness.agents import Caller, daemon_with
+from harness.receiver import Hold, Receiver, ack, later, status
+
+HANDOFFCTL = os.environ["HANDOFFCTL"]
+CHANNEL = "oauth-migration"
+TASK = "task-7100"
+
+
+def ack_envelope(request):
+    """As an agent does that knows handoffs only: it acknowledges the id that the document has."""
+    request.answer(200, {"ack": request.json()["id"]})
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def start(self, receivers=None, agents=None, tokens=None, **channel):
+        """receivers: {name: step or None for one that pulls}, all of them receivers of the channel."""
+        self.stack = self.enterContext(contextlib.ExitStack())
+        self.receivers = {}
+        configured = dict(agents or {})
+        for name, step in (receivers or {}).items():
+            keys = dict(configured.get(name, {}))
+            if step:
+                self.receivers[name] = self.stack.enter_context(Receiver(step))
+                keys["url"] = self.receivers[name].url
+            configured[name] = keys
+        channel.setdefault("receivers", list(receivers or {}))
+        self.daemon = self.stack.enter_context(daemon_with(
+            configured, channels={CHANNEL: channel, "other-work": {}}, **(tokens or {})))
+        self.caller = Caller(self.daemon, "researcher")
+
+    def request(self, **fields):
+        return {"source_agent": "researcher", "task_id": TASK,
+                "task_summary": "Research on the OAuth 2.1 migration is complete", **fields}
+
+    def post(self, body, channel=CHANNEL, **headers):
+        return self.caller.call("POST", f"/v1/channels/{channel}/publish", body, **headers)
+
+    def publish(self, receivers=None, channel=CHANNEL, headers=None, **fields):
+        body = {"request": self.request(**fields)}
+        if receivers is not None:
+            body["receivers"] = receivers
+        reply = self.post(body, channel, **(headers or {}))
+        self.assertIn(reply.status, (200, 202), reply)
+        return reply.json()
+
+    def publication(self, identifier, channel=CHANNEL):
+        reply = self.caller.call("GET", f"/v1/channels/{channel}/publications/{identifier}")
+        self.assertEqual(reply.status, 200, reply)
+        return reply.json()
+
+    def states(self, identifier):
+        return {one["receiver"]: one["state"] for one in self.publication(identifier)["deliveries"]}
+
+    def wait_for_states(self, identifier, **states):
+        wanted = {name.replace("_", "-"): state for name, state in states.items()}
+        eventually(lambda: self.states(identifier) == wanted, f"{wanted}")
+
+    def channel(self):
+        found = self.caller.call("GET", f"/v1/channels/{CHANNEL}").json()
+        return {one["agent"]: (one["pending"], one["parked"]) for one in found["receivers"]}
+
+    def restart(self):
+        """After a kill. What is read of the log is the new process's."""
+        os.truncate(self.daemon.log_path, 0)
+        self.daemon.start()
+        self.daemon.expected_exit = 0
+
+    def check_store(self):
+        store = str(self.daemon.folder / "data")
+        for command in (["store", "check", store], ["audit", store, TASK]):
+            done = subprocess.run([HANDOFFCTL, *command], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class Publishing(Case):
+    def test_a_dead_and_a_slow_receiver_delay_nobody(self):
+        slow = Hold()
+        self.addCleanup(slow.release)
+        self.start({"code-generator": ack, "test-writer": slow, "doc-writer": status(500)})
+        made = self.publish()
+        self.assertEqual({one["receiver"]: one["state"] for one in made["deliveries"]},
+                         {"code-generator": "ready", "test-writer": "ready", "doc-writer": "ready"})
+        eventually(lambda: self.states(made["id"]) == {
+            "code-generator": "acknowledged", "test-writer": "in_flight", "doc-writer": "parked"},
+                   "the others go")
+        self.assertEqual(self.channel(),
+                         {"code-generator": (0, 0), "test-writer": (1, 0), "doc-writer": (0, 1)})
+        slow.release()
+        self.wait_for_states(made["id"], code_generator="acknowledged", test_writer="acknowledged",
+                             doc_writer="parked")
+        handoffs = {one["receiver"]: one["handoff_id"] for one in made["deliveries"]}
+        bodies = {name: receiver.wait_for(1)[0] for name, receiver in self.receivers.items()}
+        self.assertEqual({name: request.id for name, request in bodies.items()}, handoffs)
+        self.assertEqual({request.raw for request in bodies.values()},
+                         {bodies["doc-writer"].raw})
+        document = bodies["doc-writer"].json()
+        self.assertEqual((document["id"], document["pattern"], document["channel"],
+                          document["target_agent"]), (made["id"], "broadcast", CHANNEL, "broadcast"))
+        self.receivers["doc-writer"].do(ack)
+        replay = self.caller.call("POST", f"/v1/parked/{handoffs['doc-writer']}/replay")
+        self.assertEqual(replay.status, 200, replay)
+        self.wait_for_states(made["id"], code_generator="acknowledged", test_writer="acknowledged",
+                             doc_writer="acknowledged")
+        self.check_store()
+
+    def test_an_acknowledgement_may_name_the_envelope(self):
+        self.start({"code-generator": ack_envelope, "test-writer": ack_envelope})
+        made = self.publish(headers={"prefer": "wait=20"})
+        self.assertEqual({one["state"] for one in made["deliveries"]}, {"acknowledged"})
+        self.assertEqual({one["attempts"] for one in made["deliveries"]}, {1})
+
+    def test_receivers_are_narrowed_or_named(self):
+        self.start({"code-generator": ack, "test-writer": ack}, agents={"reviewer": {}})
+        one = self.publish(["test-writer"])
+        self.assertEqual([delivery["receiver"] for delivery in one["deliveries"]], ["test-writer"])
+        named = self.publish(["reviewer"], channel="other-work")
+        self.assertEqual([delivery["receiver"] for delivery in named["deliveries"]], ["reviewer"])
+        nobody = self.post({"request": self.request()}, "other-work")
+        self.assertEqual((nobody.status, nobody.json()["deliveries"]), (200, []))
+        self.check_store()
+
+    def test_a_publisher_does_not_hand_work_to_itself(self):
+        self.start({"code-generator": ack, "researcher": ack})
+        made = self.publish()
+        self.assertEqual([one["receiver"] for one in made["deliveries"]], ["code-generator"])
+        made = self.publish(["researcher"])
+        self.assertEqual([one["receiver"] for one in made["deliveries"]], ["researcher"])
+
+    def test_the_answer_waits_for_all_or_until_the_time_is_over(self):
+        slow = Hold()
+        self.addCleanup(slow.release)
+        self.start({"code-generator": ack, "test-writer": slow})
+        reply = self.post({"request": self.request()}, prefer="wait=1")
+        self.assertEqual(reply.status, 202, reply)
+        self.wait_for_states(reply.json()["id"], code_generator="acknowledged", test_writer="in_flight")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            waiting = pool.submit(self.post, {"request": self.request()}, prefer="wait=60")
+            self.receivers["test-writer"].wait_for(2)
+            slow.release()
+            reply = waiting.result()
+        self.assertEqual((reply.status, {one["state"] for one in reply.json()["deliveries"]}),
+                         (200, {"acknowledged"}), reply)
+
+    def test_an_assembled_envelope_is_published_once(self):
+        self.start({"code-generator": ack, "test-writer": ack})
+        draft = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="broadcast")).json()
+        body = {"envelope_id": draft["id"], "receivers": ["test-writer", "code-generator"]}
+        first = self.post(body)
+        self.assertEqual((first.status, first.json()["id"]), (202, draft["id"]), first)
+        self.wait_for_states(draft["id"], code_generator="acknowledged", test_writer="acknowledged")
+        again = self.post(body)
+        self.assertEqual((again.status, again.json()), (200, self.publication(draft["id"])))
+        other = self.post(body, "other-work")
+        self.assertEqual((other.status, other.json()["code"]), (409, "conflict"), other)
+        self.assertEqual(self.receivers["test-writer"].wait_for(1)[0].json(), draft)
+        direct = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="test-writer")).json()
+        refused = self.post({"envelope_id": direct["id"]})
+        self.assertEqual((refused.status, refused.json()["field"]), (400, "envelope_id"), refused)
+        self.check_store()
+
+    def test_a_key_answers_with_the_first_publication(self):
+        self.start({"code-generator": ack})
+        first = self.publish(headers={"idempotency_key": "run-17"})
+        again = self.publish(headers={"idempotency_key": "run-17", "prefer": "wait=20"})
+        self.assertEqual(again["id"], first["id"])
+        self.assertEqual(len(self.receivers["code-generator"].requests), 1)
+        other = self.post({"request": self.request(task_summary="Another")}, idempotency_key="run-17")
+        self.assertEqual((other.status, other.json()["code"]), (409, "idempotency_conflict"), other)
+        elsewhere = self.post({"request": self.request()}, "other-work", idempotency_key="run-17")
+        self.assertEqual(elsewhere.status, 409, elsewhere)
+
+    def test_concurrent_repeats_publish_once(self):
+        self.start({"code-generator": ack, "test-writer": ack})
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            made = list(pool.map(lambda _: self.publish(headers={"idempotency_key": "k"})["id"], range(16)))
+        self.assertEqual(len(set(made)), 1)
+        listed = self.caller.call("GET", f"/v1/channels/{CHANNEL}/publications").json()["items"]
+        self.assertEqual([one["id"] for one in listed], made[:1])
+
+    def test_what_is_wrong_is_refused_and_nothing_is_stored(self):
+        self.start({"code-generator": ack}, agents={"closed": {"from": ["planner"]}})
+        for body, channel, wanted in (
+                ({"request": self.request()}, "oauth-migrations", (404, "unknown_channel")),
+                ({"request": self.request(), "receivers": ["coder"]}, CHANNEL, (404, "unknown_agent")),
+                ({"request": self.request(), "receivers": ["closed"]}, CHANNEL, (403, "forbidden")),
+                ({"request": self.request(), "receivers": ["closed", "closed"]}, CHANNEL, (400, "invalid_request")),
+                ({"request": self.request(target_agent="code-generator")}, CHANNEL, (400, "invalid_request")),
+                ({"request": self.request(task_summary=None)}, CHANNEL, (400, "invalid_request")),
+                ({"request": self.request(), "envelope_id": str(uuid.uuid4())}, CHANNEL, (400, "invalid_request")),
+                ({"envelope_id": str(uuid.uuid4())}, CHANNEL, (404, "not_found")),
+                ({}, CHANNEL, (400, "invalid_request"))):
+            with self.subTest(body=body, channel=channel):
+                reply = self.post(body, channel)
+                self.assertEqual((reply.status, reply.json()["code"]), wanted, reply)
+        near = self.post({"request": self.request()}, "oauth-migrations").json()
+        self.assertEqual(near["allowed"], "oauth-migration (the nearest name)")
+        self.assertEqual(self.caller.call("GET", "/v1/handoffs").json()["items"], [])
+
+    def test_a_long_request_is_prepared_on_a_worker(self):
+        self.start({"code-generator": ack})
+        made = self.publish(headers={"prefer": "wait=20", "idempotency_key": "long"},
+                            execution_history=[{"agent": "researcher", "action": "x" * 1000}] * 200,
+                            strategy="lazy")
+        self.assertEqual(made["deliveries"][0]["state"], "acknowledged")
+
+
+class Budgets(Case):
+    def test_one_small_receiver_is_parked_and_the_others_go(self):
+        self.start({"code-generator": ack, "test-writer": ack, "watch": ack},
+                   agents={"code-generator": {"token_budget": 4000}, "test-writer": {"token_budget": 2000},
+                           "watch": {"token_budget": 20}})
+        made = self.publish(headers={"prefer": "wait=20"})
+        self.assertEqual({one["receiver"]: (one["state"], one["reason"]) for one in made["deliveries"]},
+                         {"code-generator": ("acknowledged", ""), "test-writer": ("acknowledged", ""),
+                          "watch": ("parked", "budget_too_small")})
+        document = self.receivers["code-generator"].requests[0].json()
+        self.assertEqual(document["tokens"]["budget"], 2000)
+
+    def test_a_channel_may_have_a_budget(self):
+        self.start({"code-generator": ack}, token_budget=1500)
+        self.publish(headers={"prefer": "wait=20"})
+        document = self.receivers["code-generator"].requests[0].json()
+        self.assertEqual(document["tokens"]["budget"], 1500)
+
+
+class Continuing(Case):
+    def next_of(self, source, **fields):
+        reply = self.caller.call("POST", "/v1/envelopes", {
+            "source_agent": source, "target_agent": "code-generator", "task_id": TASK,
+            "task_summary": f"{source} is done", **fields})
+        self.assertEqual(reply.status, 200, reply)
+        return reply.json()
+
+    def test_each_receiver_continues_its_own_delivery(self):
+        self.start({"code-generator": ack, "test-writer": ack})
+        made = self.publish(headers={"prefer": "wait=20"}, intent="Migrate to OAuth 2.1",
+                            constraints={"must_not": ["log tokens"]},
+                            state={"decisions": ["use PKCE"]})
+        handoffs = {one["receiver"]: one["handoff_id"] for one in made["deliveries"]}
+        digest = self.receivers["test-writer"].requests[0].json()["digest"]
+        for name in handoffs:
+            document = self.next_of(name)
+            self.assertEqual(document["previous"], {"id": handoffs[name], "digest": digest})
+            self.assertEqual(document["hop"]["count"], 2)
+            self.assertEqual(document["hop"]["path"], ["researcher"])
+            self.assertEqual(document["context"]["task"]["intent"], "Migrate to OAuth 2.1")
+            self.assertEqual(document["context"]["task"]["state"]["decisions"], ["use PKCE"])
+            self.assertEqual(document["context"]["constraints"], {"must_not": ["log tokens"]})
+        self.check_store()
+
+    def test_deliveries_of_an_assembled_envelope_too(self):
+        self.start({"code-generator": ack})
+        draft = self.caller.call("POST", "/v1/envelopes", self.request(
+            target_agent="broadcast", constraints={"language": "python"})).json()
+        made = self.post({"envelope_id": draft["id"]}, prefer="wait=20").json()
+        document = self.next_of("code-generator")
+        self.assertEqual(document["previous"]["id"], made["deliveries"][0]["handoff_id"])
+        self.assertEqual(document["context"]["constraints"], {"language": "python"})
+        self.assertEqual(self.next_of("code-generator", previous_id=draft["id"])["previous"],
+                         {"id": draft["id"], "digest": draft["digest"]})
+        self.check_store()
+
+
+class Pulling(Case):
+    def pull(self, agent="reviewer"):
+        return self.caller.call("GET", f"/v1/agents/{agent}/inbox?wait=10s")
+
+    def test_a_receiver_that_pulls_finds_each_publication(self):
+        self.start({"reviewer": None, "code-generator": ack})
+        made = [self.publish(task_summary=f"part {i}")["id"] for i in range(5)]
+        pulled = []
+        for _ in made:
+            reply = self.pull()
+            self.assertEqual(reply.status, 200, reply)
+            pulled.append(reply.json()["id"])
+            self.assertEqual(reply.header("Handoff-Previous-Id"), pulled[-1])
+            handoff = reply.header("Handoff-Id")
+            self.assertEqual(self.caller.call("POST", f"/v1/handoffs/{handoff}/ack").status, 200)
+        self.assertEqual(sorted(pulled), sorted(made))
+        self.assertEqual(self.channel()["reviewer"], (0, 0))
+
+    def test_a_restart_goes_on_where_it_was(self):
+        self.start({"reviewer": None, "code-generator": ack, "test-writer": later})
+        made = [self.publish(task_summary=f"part {i}")["id"] for i in range(3)]
+        for identifier in made:
+            eventually(lambda one=identifier: self.states(one)["code-generator"] == "acknowledged", "it arrived")
+        self.daemon.kill()
+        self.check_store()
+        self.restart()
+        pulled = [self.pull() for _ in made]
+        self.assertEqual(sorted(reply.json()["id"] for reply in pulled), sorted(made))
+        self.assertEqual([self.states(one)["code-generator"] for one in made], ["acknowledged"] * 3)
+        for reply in pulled:
+            self.caller.call("POST", f"/v1/handoffs/{reply.header('Handoff-Id')}/ack")
+        for identifier in made:
+            self.assertEqual(self.states(identifier)["reviewer"], "acknowledged")
+
+
+class Access(Case):
+    def setUp(self):
+        path = self.enterContext(tempfile.NamedTemporaryFile("w", suffix=".tokens"))
+        self.names = ("researcher", "reviewer", "doc-writer", "stranger", "@operator")
+        path.write("".join(f"{name} {name.strip('@')}-0123456789abcdef0123\n" for name in self.names))
+        path.flush()
+        self.start({"reviewer": None, "doc-writer": None}, tokens={"api": {"tokens_file": path.name}})
+
+    def as_agent(self, name, method, path, body=None):
+        return self.caller.call(method, path, body, authorization=f"Bearer {name.strip('@')}-0123456789abcdef0123")
+
+    def test_an_agent_sees_only_its_own_deliveries(self):
+        body = {"request": {"task_id": TASK, "task_summary": "Research is complete"}}
+        made = self.as_agent("researcher", "POST", f"/v1/channels/{CHANNEL}/publish", body).json()
+        path = f"/v1/channels/{CHANNEL}/publications/{made['id']}"
+        seen = {name: self.as_agent(name, "GET", path) for name in self.names}
+        self.assertEqual({name: [one["receiver"] for one in reply.json().get("deliveries", ["-"])]
+                          if reply.status == 200 else reply.status for name, reply in seen.items()},
+                         {"researcher": ["reviewer", "doc-writer"], "@operator": ["reviewer", "doc-writer"],
+                          "reviewer": ["reviewer"], "doc-writer": ["doc-writer"], "stranger": 404})
+        listed = {name: self.as_agent(name, "GET", f"/v1/channels/{CHANNEL}").json()["receivers"]
+                  for name in self.names}
+        self.assertEqual({name: [one["agent"] for one in found] for name, found in listed.items()},
+                         {"researcher": [], "stranger": [], "reviewer": ["reviewer"],
+                          "doc-writer": ["doc-writer"], "@operator": ["reviewer", "doc-writer"]})
+        pages = {name: len(self.as_agent(name, "GET", f"/v1/channels/{CHANNEL}/publications").json()["items"])
+                 for name in self.names}
+        self.assertEqual(pages, {"researcher": 1, "@operator": 1, "reviewer": 1, "doc-writer": 1, "stranger": 0})
+        envelope = self.as_agent("reviewer", "GET", f"/v1/envelopes/{made['id']}")
+        self.assertEqual(envelope.json()["id"], made["id"])
+        self.assertEqual(self.as_agent("stranger", "GET", f"/v1/envelopes/{made['id']}").status, 404)
+
+    def test_a_receiver_acknowledges_by_the_id_of_the_envelope(self):
+        body = {"request": {"task_id": TASK, "task_summary": "Research is complete"}}
+        made = self.as_agent("researcher", "POST", f"/v1/channels/{CHANNEL}/publish", body).json()
+        pulled = self.as_agent("reviewer", "GET", "/v1/agents/reviewer/inbox?wait=10s")
+        acked = self.as_agent("reviewer", "POST", f"/v1/handoffs/{pulled.json()['id']}/ack")
+        self.assertEqual((acked.status, acked.json()["state"], acked.json()["target_agent"]),
+                         (200, "acknowledged", "reviewer"), acked)
+        self.assertEqual(acked.json()["id"], pulled.header("Handoff-Id"))
+        refused = self.as_agent("stranger", "POST", f"/v1/handoffs/{made['id']}/ack")
+        self.assertEqual(refused.status, 404, refused)
+        other = self.as_agent("doc-writer", "GET", f"/v1/channels/{CHANNEL}/publications/{made['id']}").json()
+        self.assertEqual(other["deliveries"][0]["state"], "ready")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""What is parked, by words and by cause, and what was decided about it, from a shell."""
+
+import contextlib
+import json
+import os
+import subprocess
+import unittest
+
+from harness import Receiver, environment
+from harness.agents import Caller, daemon_with
+from harness.receiver import ack, nack
+
+HANDOFFCTL = os.environ["HANDOFFCTL"]
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        stack = self.enterContext(contextlib.ExitStack())
+        self.coder = stack.enter_context(Receiver(ack))
+        daemon = stack.enter_context(daemon_with({"coder": {"url": self.coder.url, "breaker": {"failures": 2, "cooldown": "1h"}},
+                                                  "spare": {"url": self.coder.url}}))
+        self.caller = Caller(daemon)
+        self.env = {"HANDOFF_API_URL": daemon.api.url, "USER": "alice"}
+
+    def ctl(self, *words, code=0):
+        done = subprocess.run([HANDOFFCTL, *words], text=True, capture_output=True, timeout=60, check=False,
+                              env=environment(**self.env))
+        self.assertEqual(done.returncode, code, (words, done.stdout, done.stderr))
+        return done.stdout
+
+    def park(self, words, **fields):
+        self.coder.do(nack(words, retry=False))
+        handoff = self.caller.send("coder", **fields).json()["handoff"]["id"]
+        self.coder.do(ack)
+        return handoff
+
+
+class Parked(Case):
+    def test_the_list_has_the_summary_and_the_error(self):
+        handoff = self.park("the disk is full", task_summary="Write the retry logic")
+        _, row, summary, error = self.ctl("parked", "list").splitlines()
+        self.assertTrue(row.startswith(handoff), row)
+        self.assertEqual((summary, error), ("    summary: Write the retry logic", "    error: the disk is full"))
+        self.assertLessEqual(max(map(len, self.ctl("parked", "list").splitlines())), 100)
+
+    def test_words_and_causes_narrow_it(self):
+        full, other = self.park("the disk is full"), self.park("not my work", task_id="task-2")
+        self.assertEqual(self.ctl("parked", "list", "--query", "disk full", "-o", "name"), full + "\n")
+        self.assertEqual(self.ctl("parked", "list", "--error", "not my work", "-o", "name"), other + "\n")
+        self.assertEqual(self.ctl("parked", "list", "--task", "task-2", "-o", "name"), other + "\n")
+        self.ctl("parked", "list", "--expired", "--query", "x", code=2)
+
+    def test_groups_by_cause_the_largest_first(self):
+        self.park("not my work")
+        ids = [self.park("the disk is full") for _ in range(2)]
+        lines = self.ctl("parked", "groups").splitlines()
+        self.assertRegex(lines[1], rf"^ +2  coder +refused +\d+s +\d+s  (?:{'|'.join(ids)})$")
+        self.assertEqual(lines[2], "    error: the disk is full")
+        self.assertRegex(lines[3], r"^ +1  coder +refused ")
+        self.assertEqual(self.ctl("parked", "groups", "--query", "nowhere"), "nothing is parked\n")
+        self.assertEqual(json.loads(self.ctl("parked", "groups", "--json"))["total"], 3)
+
+    def test_a_preview_says_what_is_in_the_way(self):
+        handoff = self.park("the disk is full", constraints={"max_tokens": 400})
+        self.assertNotIn("cannot", self.ctl("parked", "replay", "--target", "coder", "--dry-run"))
+        self.assertIn(f"cannot be delivered now: {handoff}: unknown_agent: ",
+                      self.ctl("parked", "replay", "--target", "coder", "--to", "nobody", "--dry-run"))
+
+
+class Decisions(Case):
+    def test_who_decided_what_and_why(self):
+        first, second = self.park("the disk is full"), self.park("the disk is full")
+        self.assertEqual(self.ctl("decisions"), "no decisions\n")
+        self.ctl("parked", "discard", first, "--reason", "task is over")
+        self.ctl("parked", "replay", second, "--to", "spare", "--why", "it has room")
+        head, *rows = self.ctl("decisions").splitlines()
+        self.assertRegex(head, "^ *AGE  ACTION +HANDOFF +BY +REASON$")
+        self.assertRegex(rows[0], rf"^ *\d+s  redirect  {second}  alice  +it has room$")
+        self.assertRegex(rows[1], rf"^ *\d+s  discard +{first}  alice  +task is over$")
+        self.assertEqual(self.ctl("decisions", "--action", "discard", "-o", "name"), first + "\n")
+        shown = self.ctl("show", first)
+        self.assertRegex(shown, rf"\nDECISIONS\n\n.*\n *\d+s  discard  {first}  alice")
+        self.assertEqual([one["reason"] for one in json.loads(self.ctl("show", first, "--json"))["decisions"]["items"]],
+                         ["task is over"])
+
+    def test_the_second_of_two_is_told_who_was_first(self):
+        handoff = self.park("the disk is full")
+        self.ctl("parked", "discard", handoff, "--reason", "task is over")
+        done = subprocess.run([HANDOFFCTL, "parked", "replay", handoff], text=True, capture_output=True, timeout=60,
+                              check=False, env=environment(**self.env))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("alice", done.stderr)
+        self.assertIn("task is over", done.stderr)
+
+    def test_a_fourth_replay_asks_for_a_second_word(self):
+        handoff = self.park("the disk is full")
+        self.ctl("agents", "reset", "coder")
+        self.coder.do(nack("the disk is full", retry=False))
+        for _ in range(3):
+            self.ctl("parked", "replay", handoff)
+            self.caller.wait_for_state(handoff, "parked")
+        self.ctl("parked", "replay", handoff, code=1)
+        self.ctl("parked", "replay", handoff, "--again")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that are written for prometheus-client-c, with the installed library and nothing else of the project.
+
+The programs of tests/prom call it as six real ones do. They are compiled with warnings as errors, and with the
+sanitizers of the build tree; each must end with exit code 0, so without a leak, a race or an overflow.
+"""
+# variants: release asan tsan
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+from harness import Http, Prometheus, Relay, TIMEOUT, eventually
+from harness.installed import Installed
+from harness.ports import reserved_port
+
+SOURCE = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
+SANITIZE = {"asan": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+            "tsan": ["-fsanitize=thread"]}.get(os.environ["HANDOFF_VARIANT"], [])
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+OPENMETRICS_2 = "application/openmetrics-text;version=2.0.0"
+PROTOBUF = ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+THREADS, ROUNDS = 4, 30000  # of threads.c
+
+
+class Program:
+    """One program of tests/prom that runs; a context manager that ends it and checks how it ended."""
+
+    def __init__(self, installed, path):
+        self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=installed.environment())
+        self.port = self.process.stdout.readline().strip()
+        if not self.port:
+            raise AssertionError(f"{path} did not begin: {self.process.communicate()}")
+        self.http = Http(f"127.0.0.1:{self.port}")
+
+    def command(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        if self.process.stdout.readline() != "done\n":
+            raise AssertionError(f"{line}: {self.process.communicate()}")
+
+    def get(self, accept=None, **headers):
+        if accept:
+            headers["Accept"] = accept
+        return self.http.request("GET", "/metrics", headers=headers)
+
+    def samples(self):
+        """{line without its value: value} of the text format."""
+        lines = [line for line in self.get().text.splitlines() if not line.startswith("#")]
+        found = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+        assert len(found) == len(lines), "a sample is shown twice"
+        return found
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        output, errors = self.process.communicate(timeout=TIMEOUT)
+        if kind is None and (self.process.returncode, output, errors) != (0, "", ""):
+            raise AssertionError(f"ended with {self.process.returncode}: {output}{errors}")
+
+
+class WithLibrary(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.installed = cls.enterClassContext(Installed("promhttp", "prom"))
+
+    @classmethod
+    def build(cls, name, *options):
+        source = SOURCE / "tests/prom" / f"{name}.c"
+        return cls.installed.build(source, "-pedantic", "-g", *SANITIZE, *options)
+
+    def run_program(self, name):
+        return Program(self.installed, self.build(name))
+
+
+class Users(WithLibrary):
+    """Each as the program that its head names."""
+
+    def test_relay_server(self):
+        with self.run_program("relay_server") as program:
+            self.assertEqual(program.samples().get('turn_traffic_rcvb{realm="example.org"}'), None)
+            program.command("session example.org 1500")
+            program.command('session 1",b="2 3')  # cut at nothing: no blank
+            program.command("session example.org 0.5")
+            for sign in "++-":
+                program.command(f"allocation {sign}")
+            found = program.samples()
+            self.assertEqual(found['turn_traffic_rcvb{realm="example.org"}'], 1500.5)
+            self.assertEqual(found['turn_traffic_sentb{realm="example.org"}'], 750.25)
+            self.assertEqual(found['turn_traffic_rcvb{realm="1\\",b=\\"2"}'], 3)
+            self.assertEqual(found['turn_total_allocations{type="UDP"}'], 1)
+
+    def test_core_network(self):
+        with self.run_program("core_network") as program:
+            request = 'fivegs_amffunction_rm_reginitreq{plmnid="001-01",dnn="internet"}'
+            self.assertEqual(program.samples()[request], 0)
+            for line in ("sessions 12", "registration", "setup 0.2", "setup 99"):
+                program.command(line)
+            found = program.samples()
+            self.assertEqual((found[request], found["fivegs_smffunction_sm_sessionnbr"]), (1, 12))
+            for kind, bounds in {"linear": ("0.1", "0.2", "0.30000000000000004"), "exponential": ("0.1", "1", "10"),
+                                 "variable": ("0.1", "0.5", "2.5")}.items():
+                self.assertEqual([found[f'setup_{kind}_bucket{{le="{bound}"}}'] for bound in (*bounds, "+Inf")],
+                                 [0, 1, 1, 2], kind)
+                self.assertEqual((found[f"setup_{kind}_count"], found[f"setup_{kind}_sum"]), (2, 99.2))
+            self.assertEqual(found['setup_default_bucket{le="0.25"}'], 1)
+
+    def test_pooler(self):
+        with self.run_program("pooler") as program:
+            program.command("clients 8")
+            worker, route = 'clients_processed{worker="worker[0]"}', 'client_pool_active{database="db",user="user"}'
+            self.assertEqual(program.samples(), {worker: 8})
+            with concurrent.futures.ThreadPoolExecutor(2) as scrapers:
+                scrapes = [scrapers.submit(program.samples) for _ in range(100)]
+                for _ in range(20):
+                    program.command("routes")
+                    program.command("general")
+                seen = {frozenset(scrape.result().items()) for scrape in scrapes}
+            self.assertLessEqual(seen, {frozenset({(worker, 8)}), frozenset({(worker, 8), (route, 4)})})
+            program.command("routes")
+            self.assertEqual(program.samples(), {worker: 8, route: 4})
+
+    def test_network_card(self):
+        with self.run_program("network_card") as program:
+            program.command("attach 1")
+            self.assertEqual(program.samples()['nic_block_1_packets{block="1"}'], 10)
+            self.assertEqual(program.samples()['nic_block_1_packets{block="1"}'], 20)
+            with concurrent.futures.ThreadPoolExecutor(2) as scrapers:
+                scrapes = [scrapers.submit(program.get) for _ in range(100)]
+                for _ in range(10):
+                    for i in range(2, 6):
+                        program.command(f"attach {i}")
+                    for i in range(2, 6):
+                        program.command(f"detach {i}")
+                self.assertEqual({scrape.result().status for scrape in scrapes}, {200})
+            program.command("detach 1")
+            self.assertEqual([name for name in program.samples() if name.startswith("nic_")], [])
+
+    def test_peers(self):
+        with self.run_program("peers") as program:
+            for line in ("connect 1", "connect 1", "connect 2", "leave 1"):
+                program.command(line)
+            self.assertEqual({name: value for name, value in program.samples().items() if name.startswith("peer_")},
+                             {"peer_2_connections": 1})
+            program.command("connect 1")
+            self.assertEqual(program.samples()["peer_1_connections"], 1)  # a new one
+
+    def test_node_agent(self):
+        with self.run_program("node_agent") as program:
+            program.command("update")
+            program.command("update")
+            found = program.samples()
+            self.assertEqual((found['node_load{of="minute"}'], found["node_context_switches_total"],
+                              found["node_memory_free_bytes"]), (0.25, 2000, 1e10))
+            self.assertGreater(found["process_open_fds"], 3)
+
+    def test_declarations_of_the_original(self):
+        program = self.build("declared")
+        text = subprocess.run([program], check=True, capture_output=True, text=True,
+                              env=self.installed.environment()).stdout
+        for line in ('c_total{a="1"} 3', "g 42", 'h_bucket{le="0.005"} 1', "h_count 1"):
+            self.assertIn(f"\n{line}\n", text)
+
+    def test_the_example(self):
+        program = self.installed.build(SOURCE / "examples/metrics.c", *SANITIZE)
+        with reserved_port() as port:
+            process = subprocess.Popen([program, str(port)], env=self.installed.environment())
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            http = Http(f"127.0.0.1:{port}")
+
+            def counted():
+                try:
+                    return re.search(r'^requests_total{method="GET"} [1-9]', http.get("/metrics").text, re.MULTILINE)
+                except OSError:
+                    return None
+            eventually(counted, "the example counts")
+
+
+class Serving(WithLibrary):
+    def test_formats(self):
+        with self.run_program("threads") as program:
+            for accept, kind, line in (
+                    (None, "text/plain; version=0.0.4", "\nload_gauge 0\n"),
+                    (OPENMETRICS, "application/openmetrics-text; version=1.0.0", "\n# EOF\n"),
+                    (OPENMETRICS_2, "application/openmetrics-text; version=2.0.0", "\nload_seconds_total 0 st@"),
+                    (PROTOBUF, "application/vnd.google.protobuf;", None)):
+                for encoding in ("identity", "gzip"):
+                    with self.subTest(accept=accept, encoding=encoding):
+                        reply = program.get(accept, **{"Accept-Encoding": encoding})
+                        self.assertEqual(reply.status, 200)
+                        self.assertTrue(reply.header("Content-Type").startswith(kind))
+                        self.assertEqual(reply.header("Content-Encoding"), "gzip" if encoding == "gzip" else None)
+                        self.assertEqual(reply.header("Vary"), "Accept, Accept-Encoding")
+                        self.assertIn(line.encode() if line else b"load_gauge", reply.body)
+            head = program.http.request("HEAD", "/metrics")
+            self.assertEqual((head.status, head.raw), (200, b""))
+            self.assertEqual(program.http.get("/").text, "OK\n")
+            self.assertEqual(program.http.get("/nothing").status, 404)
+            refused = program.http.request("POST", "/metrics")
+            self.assertEqual((refused.status, refused.header("Allow")), (405, "GET, HEAD"))
+
+    def test_exact_values_in_the_real_prometheus(self):
+        program = self.enterContext(self.run_program("threads"))  # ends after its scrapers
+        address = f"127.0.0.1:{program.port}"
+        relay = self.enterContext(Relay(address, "text/plain;version=0.0.4"))
+        classic = self.enterContext(Prometheus({"text": relay.address, "openmetrics": address}))
+        native = self.enterContext(Prometheus({"protobuf": address}, ["native-histograms"]))
+        program.command("start")
+        for prometheus in (classic, native):
+            prometheus.scraped()
+        program.command("finish")
+        for prometheus in (classic, native):
+            prometheus.scraped()
+        for prometheus, job in ((classic, "text"), (classic, "openmetrics"), (native, "protobuf")):
+            with self.subTest(job=job):
+                self.check_values(prometheus, f'job="{job}"', native=prometheus is native)
+                for target in prometheus.targets()[job]:
+                    self.assertEqual((target["health"], target["lastError"]), ("up", ""))
+
+    def check_values(self, prometheus, job, native):
+        def value(selector):
+            return prometheus.value(selector.replace("{", "{" + job + ",", 1) if "{" in selector
+                                    else selector + "{" + job + "}")
+        observed = THREADS * ROUNDS
+        self.assertEqual(value('load_total{thread="shared"}'), observed)
+        for thread in range(THREADS):
+            self.assertEqual(value(f'load_total{{thread="{thread}"}}'), ROUNDS)
+        self.assertEqual(value("load_seconds_total"), observed / 2)
+        self.assertEqual(value("load_gauge"), observed)
+        for by in ("labels", "handle"):
+            if native:
+                histogram = value(f'load_values{{by="{by}"}}')
+                self.assertEqual((histogram.count, histogram.sum), (observed, observed / 3 * 2000002))
+                self.assertEqual(len(histogram.buckets), 2)  # a million and one is beside a million
+                continue
+            self.assertEqual(value(f'load_values_count{{by="{by}"}}'), observed)
+            self.assertEqual(value(f'load_values_sum{{by="{by}"}}'), observed / 3 * 2000002)
+            self.assertEqual(value(f'load_values_bucket{{by="{by}",le=~"1e\\\\+06|1000000(.0)?"}}'), observed * 2 / 3)
+            self.assertEqual(value(f'load_values_bucket{{by="{by}",le=~"1.000001e\\\\+06|1000001(.0)?"}}'), observed)
+
+
+class Files(WithLibrary):
+    """What was installed."""
+
+    def test_nothing_else_of_the_house_is_needed(self):
+        if SANITIZE:
+            self.skipTest("the sanitizers bring their own libraries")
+        names = sorted(path.name for path in self.installed.folder.rglob("prefix/**/*") if path.is_file())
+        self.assertEqual([name for name in names if "handoff" in name], [])
+        program = self.build("relay_server")
+        listed = subprocess.check_output(["ldd", program], text=True, env=self.installed.environment())
+        self.assertNotRegex(listed, "sqlite|curl|libhandoff|not found")
+        self.assertRegex(listed, "libprom.so.0")
+        core = subprocess.check_output(["ldd", self.installed.library / "libprom.so"], text=True)
+        self.assertEqual(sorted(re.findall(r"lib(\w+)\.so\S* =>", core)), ["c", "m", "yyjson"])
+
+    def test_only_public_symbols_are_shown(self):
+        for library, versions in (("libprom.so", "METRIC_0|PROM_0"), ("libpromhttp.so", "PROMHTTP_0")):
+            headers = [path for path in (self.installed.folder / "prefix/include").glob("*.h")
+                       if (path.name == "promhttp.h") == (library == "libpromhttp.so")]
+            text = re.sub(r"/\*.*?\*/", "", "\n".join(path.read_text() for path in headers), flags=re.DOTALL)
+            text = re.sub(r"^(typedef|#)[^;\n]*", "", text, flags=re.MULTILINE)
+            declared = set(re.findall(r"\b((?:metric|prom|promhttp)_[a-z0-9_]+)\(", text))
+            declared |= set(re.findall(r"^extern .*?(\w+);", text, re.MULTILINE))
+            symbols = subprocess.check_output(["nm", "-D", "--defined-only", self.installed.library / library],
+                                              text=True)
+            shown = {words[2] for words in map(str.split, symbols.splitlines()) if words[1] in "TDBR"}
+            self.assertEqual({name.split("@@")[0] for name in shown}, declared)
+            for name in shown:
+                self.assertRegex(name, f"@@({versions})$")
+
+    def test_the_static_libraries_are_enough(self):
+        if SANITIZE:
+            self.skipTest("one build tree is enough")
+        program = self.installed.folder / "static"
+        archives = [self.installed.library / name for name in ("libpromhttp.a", "libprom.a")]
+        subprocess.run(["cc", f"-I{self.installed.folder}/prefix/include", SOURCE / "tests/prom/threads.c",
+                        "-Wl,--whole-archive", *archives, "-Wl,--no-whole-archive,-z,muldefs", "-lmicrohttpd", "-lz", "-lyyjson",
+                        "-lpthread", "-lm", "-o", program], check=True)
+        with Program(self.installed, program) as running:
+            self.assertEqual(running.samples()["load_gauge"], 0)
+
+    def test_a_cplusplus_program(self):
+        if SANITIZE:
+            self.skipTest("one build tree is enough")
+        source = self.installed.folder / "program.cpp"
+        source.write_text('#include <prom.h>\n#include <promhttp.h>\n#include <metric.h>\n'
+                          "int main() { return prom_collector_registry_default_init(); }\n")
+        program = self.installed.folder / "cplusplus"
+        subprocess.run(["g++", "-Wall", "-Wextra", "-Werror", source, *self.installed.flags(), "-o", program], check=True)
+        subprocess.run([program], check=True, env=self.installed.environment())
+
+
+if __name__ == "__main__":
+    unittest.main()
