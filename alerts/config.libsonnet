@@ -54,6 +54,8 @@
     expired: { window: '15m' },
     // Work waits in an inbox, and its agent has not polled for so long.
     inboxUnattended: { warning: '5m', critical: '15m' },
+    // A publication that a receiver of its channel has had pending for so long.
+    channelBacklog: { olderThan: '15m' },
     latency: {
       share: 0.8,  // of the agent's timeout: beyond it, the next slowdown turns into retries
       window: '1h',

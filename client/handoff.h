@@ -865,6 +865,9 @@ struct handoff_who {
     const char *id, *task_id;
     const char *source_agent;
     const char *target_agent; /* of a move: the agent that has it now */
+    /* of a move of a publication's delivery: its channel, and the receiver that it was published
+       to; else NULL */
+    const char *channel, *receiver;
     enum handoff_pattern pattern;
     char trace_id[33]; /* 32 digits */
 };
@@ -1072,6 +1075,20 @@ void handoff_client_visit_agents(struct handoff_client *client,
                                  void (*visit)(void *context,
                                                const struct handoff_agent_stats *agent),
                                  void *context);
+
+/* What waits for one receiver of a channel. */
+struct handoff_feed_stats {
+    const char *channel, *receiver;
+    bool subscribed;           /* false: it is no receiver of the channel, or not any more */
+    uint64_t pending;          /* deliveries that are on their way: not settled, and not parked */
+    int64_t oldest_pending_ns; /* since that one was published, or replayed; 0: there is none */
+};
+
+/* Calls `visit` for every receiver that a channel has or once had, in no order; otherwise as
+   handoff_client_visit_agents. */
+void handoff_client_visit_feeds(struct handoff_client *client,
+                                void (*visit)(void *context, const struct handoff_feed_stats *feed),
+                                void *context);
 
 /* ---- looking after a store ------------------------------------------------------------------ */
 

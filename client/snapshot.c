@@ -11,6 +11,7 @@
 
 struct visiting {
     void (*visit)(void *context, const struct handoff_agent_stats *agent);
+    void (*visit_feed)(void *context, const struct handoff_feed_stats *feed);
     void *context;
     int64_t now_ns, wall_ms;
 };
@@ -84,5 +85,54 @@ void handoff_client_visit_agents(struct handoff_client *client,
     handoff_agents_each(client->agents, forget_live, NULL);
     handoff_live_each(handoff_engine_live(client->engine), note_live, NULL);
     handoff_agents_each(client->agents, tell, &visiting);
+    pthread_mutex_unlock(&client->visit_lock);
+}
+
+/* ---- channels -------------------------------------------------------------------------------- */
+
+static void forget_pending(struct handoff_feed *feed, void *known)
+{
+    *(bool *)known = true;
+    feed->pending = 0;
+    feed->oldest_ns = INT64_MAX;
+}
+
+static void note_pending(const struct handoff_live_entry *entry, void *unused)
+{
+    (void)unused;
+    int state = atomic_load_explicit(&entry->state, memory_order_relaxed);
+    struct handoff_feed *feed = atomic_load_explicit(&entry->feed, memory_order_acquire);
+    if (!feed || !handoff_state_is_live((enum handoff_state)state))
+        return;
+    feed->pending++;
+    if (entry->since_ns < feed->oldest_ns)
+        feed->oldest_ns = entry->since_ns;
+}
+
+static void tell_feed(struct handoff_feed *feed, void *arg)
+{
+    const struct visiting *visiting = arg;
+    const struct handoff_feed_stats stats = {
+        .channel = feed->channel,
+        .receiver = feed->receiver,
+        .subscribed = feed->subscribed,
+        .pending = feed->pending,
+        .oldest_pending_ns = feed->pending ? at_least_1(visiting->now_ns - feed->oldest_ns) : 0};
+    visiting->visit_feed(visiting->context, &stats);
+}
+
+void handoff_client_visit_feeds(struct handoff_client *client,
+                                void (*visit)(void *context, const struct handoff_feed_stats *feed),
+                                void *context)
+{
+    BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    bool known = false;
+    struct visiting visiting = {
+        .visit_feed = visit, .context = context, .now_ns = base_monotonic_ns(&base_clock_system)};
+    pthread_mutex_lock(&client->visit_lock);
+    handoff_feeds_each(&client->channels.feeds, forget_pending, &known);
+    if (known)
+        handoff_live_each(handoff_engine_live(client->engine), note_pending, NULL);
+    handoff_feeds_each(&client->channels.feeds, tell_feed, &visiting);
     pthread_mutex_unlock(&client->visit_lock);
 }

@@ -131,6 +131,7 @@ void collectors_observe(void *observer, const struct handoff_event *event)
     case HANDOFF_EVENT_MOVED:
         collectors_latency_moved(collectors, event);
         collectors_reliability_moved(collectors, event);
+        collectors_channels_moved(collectors, event);
         break;
     case HANDOFF_EVENT_REJECTED:
         collectors_reliability_ended(collectors, event);
@@ -191,4 +192,5 @@ void collectors_client_read(void *arg)
                    (double)stats.task_stalled_after_ms / 1e3, NULL);
     collectors_retention_read(collectors, &stats.retention);
     collectors_standing_read(collectors);
+    collectors_channels_read(collectors);
 }

@@ -6,6 +6,7 @@
  * completeness.c   how much of what was asked for is carried
  * reliability.c    how handoffs and attempts end, and what is parked and replayed
  * hops.c           how long chains become, and whether they turn in circles
+ * channels.c       how far the receivers of channels have come
  * tokens.c         how well budgets are used
  * standing.c       the current state, read from the client when a scrape begins
  * requests.c       what callers of the agent API are answered
@@ -60,6 +61,9 @@ void collectors_hops_init(struct collectors *collectors);
 void collectors_hops_assembled(struct collectors *collectors, const struct handoff_event *event);
 void collectors_hops_observed(struct collectors *collectors, const struct handoff_event *event);
 void collectors_hops_completed(struct collectors *collectors, const struct handoff_event *event);
+
+void collectors_channels_moved(struct collectors *collectors, const struct handoff_event *event);
+void collectors_channels_read(struct collectors *collectors);
 
 void collectors_reliability_resolve(struct collectors *collectors,
                                     struct collectors_target *target);

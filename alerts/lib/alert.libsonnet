@@ -7,6 +7,7 @@
 // The scope names the labels that an alert carries besides the group labels:
 //   target   target_agent
 //   call     call, code
+//   feed     channel, receiver
 //   sidecar  instance
 //   pattern  pattern
 //   job      none: the alert covers all handoffs
@@ -14,6 +15,7 @@ function(config) {
   local scopeLabels = {
     target: ['target_agent'],
     call: ['call', 'code'],
+    feed: ['channel', 'receiver'],
     sidecar: ['instance'],
     pattern: ['pattern'],
     job: [],
@@ -21,6 +23,7 @@ function(config) {
   local scopeDashboard = {
     target: config.dashboards.agent,
     call: config.dashboards.sidecar,
+    feed: config.dashboards.overview,
     sidecar: config.dashboards.sidecar,
     pattern: config.dashboards.tasks,
     job: config.dashboards.overview,
@@ -28,6 +31,7 @@ function(config) {
   local scopeCommand = {
     target: 'handoffctl agents; handoffctl parked list --target {{ $labels.target_agent }}',
     call: 'journalctl -u handoff-exporter -n 50; handoffctl agents',
+    feed: 'handoffctl handoffs --state ready --target {{ $labels.receiver }}; handoffctl agents',
     sidecar: 'handoffctl agents',
     pattern: 'handoffctl agents; handoffctl parked list',
     job: 'handoffctl agents; handoffctl parked list',
@@ -55,8 +59,11 @@ function(config) {
     number('handoff_parked_entries', labels, around) + ' parked, ' +
     number('handoff_in_flight', labels, around) + ' in flight',
 
+  // The same for an alert of the scope `feed`.
+  pending:: number('handoff_channel_pending', config.groupLabels + scopeLabels.feed, '%s'),
+
   local dashboardUrl(uid, scope) =
-    local variables = ['job'] + [label for label in scopeLabels[scope] if !std.member(['pattern', 'call', 'code'], label)];
+    local variables = ['job'] + [label for label in scopeLabels[scope] if !std.member(['pattern', 'call', 'code', 'channel', 'receiver'], label)];
     '%s/d/%s?%s' % [
       config.dashboardBaseUrl,
       uid,

@@ -246,8 +246,24 @@ function(config)
     command: 'handoffctl agents; handoffctl handoffs --state ready --target {{ $labels.target_agent }}',
   });
 
+  local channelBacklog = alert.new({
+    name: 'HandoffChannelBacklog',
+    severity: 'warning',
+    scope: 'feed',
+    expr: |||
+      max by (%(feed)s) (
+        handoff_channel_oldest_pending_seconds{%(selector)s}
+      ) > %(seconds)d
+    ||| % (of { feed: alert.by(['channel', 'receiver']), seconds: names.seconds(config.channelBacklog.olderThan) }),
+    summary: 'A receiver of a channel is behind',
+    description: |||
+      {{ $labels.receiver }} has not acknowledged what was published to {{ $labels.channel }} {{ $value | humanizeDuration }} ago; %(pending)s pending. Other receivers are not delayed.
+      Likely causes: the agent is down, its circuit is open or it does not poll its inbox; or it is slower than the channel.
+    ||| % { pending: alert.pending },
+  });
+
   {
     name: 'handoff-delivery.alerts',
-    rules: [failed, consecutiveFailures, circuitOpen, parkedWaiting, taskStalled, latencyHigh, refused, refusedRepeatedly, mostlyRefused, expired] +
+    rules: [failed, consecutiveFailures, circuitOpen, parkedWaiting, taskStalled, latencyHigh, refused, refusedRepeatedly, mostlyRefused, expired, channelBacklog] +
            [inboxUnattended(severity) for severity in ['warning', 'critical']],
   }

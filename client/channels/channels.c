@@ -73,17 +73,29 @@ void handoff_channels_init(struct handoff_channels *channels)
 {
     pthread_rwlock_init(&channels->lock, NULL);
     channels->set = NULL;
+    handoff_feeds_init(&channels->feeds);
 }
 
 void handoff_channels_free(struct handoff_channels *channels)
 {
     handoff_channel_set_free(&channels->set);
+    handoff_feeds_free(&channels->feeds);
     pthread_rwlock_destroy(&channels->lock);
+}
+
+static void subscribe_feeds(struct handoff_feeds *feeds, const struct handoff_channel_set *set)
+{
+    handoff_feeds_unsubscribe_all(feeds);
+    for (size_t i = 0; set && i < set->count; i++) {
+        for (size_t j = 0; j < set->items[i].nreceivers; j++)
+            handoff_feeds_subscribe(feeds, set->items[i].name, set->items[i].receivers[j]);
+    }
 }
 
 void handoff_channels_put_in_force(struct handoff_channels *channels,
                                    struct handoff_channel_set **set)
 {
+    subscribe_feeds(&channels->feeds, *set);
     pthread_rwlock_wrlock(&channels->lock);
     struct handoff_channel_set *old = channels->set;
     channels->set = *set;

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+#include "client/channels/feeds.h"
 #include "client/handoff.h"
 #include "lib/base/arena.h"
 #include "lib/base/error.h"
@@ -23,6 +24,7 @@ struct handoff_channel_set;
 struct handoff_channels {
     pthread_rwlock_t lock;           /* held to look something up, or to exchange the pointer */
     struct handoff_channel_set *set; /* NULL: there are none */
+    struct handoff_feeds feeds;      /* has its own lock */
 };
 
 void handoff_channels_init(struct handoff_channels *channels);

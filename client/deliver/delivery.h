@@ -171,6 +171,8 @@ void handoff_delivery_free(struct handoff_delivery *delivery);
 /* The same with all that was submitted. */
 struct handoff_delivery *handoff_delivery_make(struct handoff_lane *lane,
                                                const struct handoff_submission *submission);
+/* Those of publications have a feed, from before they are entered. false: out of memory. */
+bool handoff_delivery_join_feed(struct handoff_delivery *delivery, struct base_span channel);
 /* Accepts the delivery of a publication, to be delivered or as parked; its write joins the unit. */
 void handoff_delivery_start_of_publication(struct handoff_delivery *delivery,
                                            struct handoff_agent *agent,

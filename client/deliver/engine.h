@@ -23,6 +23,7 @@
 
 #include "client/agents/agents.h"
 #include "client/agents/circuit.h"
+#include "client/channels/feeds.h"
 #include "client/deliver/lane.h"
 #include "client/deliver/live_index.h"
 #include "client/envelope/excerpt.h"
@@ -40,6 +41,8 @@ struct handoff_engine_options {
     struct handoff_store *store;
     struct handoff_agents *agents;
     struct handoff_open_tasks *open_tasks; /* told of moves; NULL: not watched */
+    struct handoff_feeds *feeds;           /* of all channels; NULL: deliveries of publications
+                                              have none */
     const struct base_clock *clock;
     const struct base_random *random;
     unsigned connections_max; /* to agents, at once; 0: any number */

@@ -19,6 +19,7 @@
 #include "lib/base/uuid.h"
 
 struct handoff_agent;
+struct handoff_feed;
 struct handoff_lane;
 
 /* A consistent snapshot of one handoff's status. state NONE: use the store's row. */
@@ -35,7 +36,8 @@ struct handoff_live_entry {
     const struct base_uuid *id;
     struct handoff_lane *lane;
     void *owner;
-    int64_t since_ns; /* monotonic; when it was accepted; lock of the shard */
+    _Atomic(struct handoff_feed *) feed; /* of a publication; set once. NULL: it is not of one */
+    int64_t since_ns;                    /* monotonic; when it was accepted; lock of the shard */
 
     /* read by other threads */
     _Atomic(int) state;

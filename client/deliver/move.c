@@ -100,6 +100,16 @@ bool handoff_delivery_keep_trace(struct handoff_delivery *delivery, struct base_
     return true;
 }
 
+bool handoff_delivery_join_feed(struct handoff_delivery *delivery, struct base_span channel)
+{
+    struct handoff_feeds *feeds = delivery->lane->engine->options.feeds;
+    if (!feeds)
+        return true;
+    struct handoff_feed *feed = handoff_feeds_get(feeds, channel, delivery->asked_target);
+    atomic_store_explicit(&delivery->live.feed, feed, memory_order_release);
+    return feed != NULL;
+}
+
 void handoff_delivery_free(struct handoff_delivery *delivery)
 {
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);

@@ -115,10 +115,14 @@ void handoff_copy_trace_id(char to[33], struct base_span trace_id)
 static void observe(const struct handoff_delivery *delivery, struct handoff_event *event)
 {
     const struct handoff_engine_options *options = &delivery->lane->engine->options;
+    const struct handoff_feed *feed =
+        atomic_load_explicit(&delivery->live.feed, memory_order_relaxed);
     event->who = (struct handoff_who){.id = delivery->id_text,
                                       .task_id = delivery->task_id.data,
                                       .source_agent = delivery->source.data,
                                       .target_agent = delivery->agent->name,
+                                      .channel = feed ? feed->channel : NULL,
+                                      .receiver = feed ? feed->receiver : NULL,
                                       .pattern = delivery->pattern};
     handoff_copy_trace_id(event->who.trace_id, delivery->trace_id);
     if (options->observe)

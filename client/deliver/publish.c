@@ -124,6 +124,8 @@ static bool make_deliveries(struct pending_publication *pending,
         if (!delivery)
             return false;
         pending->deliveries[pending->ndeliveries++] = delivery;
+        if (!handoff_delivery_join_feed(delivery, publication->channel))
+            return false;
     }
     return pending->deliveries != NULL;
 }

@@ -152,6 +152,8 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     delivery->seq = stored->seq;
     if (stored->of_publication)
         delivery->publication = stored->previous;
+    if (stored->of_publication && !handoff_delivery_join_feed(delivery, stored->channel))
+        return handoff_error_no_memory(error);
     delivery->pattern = stored->pattern;
     delivery->created_ms = stored->created_ms;
     delivery->attempts = standing->attempts;

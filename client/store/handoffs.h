@@ -136,6 +136,7 @@ struct handoff_stored {
     struct handoff_standing standing;
     struct base_uuid root, previous; /* its oldest ancestor and its newest parent; nil: none */
     bool of_publication;             /* it is a delivery of `previous` (channels.h) */
+    struct base_span channel;        /* of that publication; absent: none */
     struct handoff_told_progress progress; /* the newest */
     struct base_span summary; /* the beginning of what its receiver is to do; absent: unknown */
     struct base_span error;   /* of its last attempt, or "" */

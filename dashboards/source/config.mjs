@@ -29,4 +29,5 @@ export const limits = {
     parkedAge: 3600,
     consecutiveRefusals: 3,
     unpolled: 300,
+    channelBacklog: 900,
 };

@@ -9,7 +9,7 @@ import {
 } from './panels.mjs';
 import {
     alertsOfTarget, circuit, completeness, failureRate, handoffs, hopDepth, latency, lost, max, moving, rate, settledHandoffs,
-    shown, sum, target, utilization,
+    shown, sidecar, sum, target, utilization,
 } from './queries.mjs';
 
 const { failureRate: failing, completeness: complete, timeout, timeoutShare, utilization: used } = limits;
@@ -277,6 +277,49 @@ const trimmedLines = lines({
     otherwise: 'missing: see the spine on the sidecar dashboard; trimmed: see the budgets of the agents.',
 });
 
+// --- channels ---------------------------------------------------------------------------------------
+
+const receiver = sidecar('receiver=~"$target_agent"');
+const noChannels = 'Empty until a channel is configured.';
+
+const publishedLines = lines({
+    title: 'Published', unit: 'suffix: /s', min: 0, width: 6,
+    queries: [series(rate('handoff_channel_published_total', receiver, 'channel', 'receiver'), '{{channel}} to {{receiver}}')],
+    about: 'Publications per second, for each receiver of each channel.',
+    good: 'following your workload.',
+    otherwise: 'if one receiver gets fewer than the others, look at the receivers that publishers name.',
+    empty: noChannels,
+});
+
+const pendingLines = lines({
+    title: 'Pending', unit: 'short', min: 0, width: 6,
+    queries: [series(sum(`handoff_channel_pending${receiver}`, 'channel', 'receiver'), '{{channel}} to {{receiver}}')],
+    about: 'Publications that a receiver has not acknowledged yet; parked ones are not among them.',
+    good: 'back to 0 all the time.',
+    otherwise: 'a line that only grows: that receiver is down, or slower than the channel. Others are not delayed.',
+    runbooks: ['HandoffChannelBacklog'],
+    empty: noChannels,
+});
+
+const behindLines = lines({
+    title: 'Oldest pending', unit: 's', line: true, min: 0, width: 6, steps: [[good, null], [warn, limits.channelBacklog]],
+    queries: [series(max(`handoff_channel_oldest_pending_seconds${receiver}`, 'channel', 'receiver'), '{{channel}} to {{receiver}}')],
+    about: 'For how long each receiver has been behind. The line at 15 minutes is the alert threshold.',
+    good: 'seconds.',
+    otherwise: 'a line that climbs at 45 degrees: the receiver acknowledges nothing.',
+    runbooks: ['HandoffChannelBacklog'],
+    empty: noChannels,
+});
+
+const redeliveredLines = lines({
+    title: 'Redelivered', unit: 'suffix: /s', min: 0, width: 6,
+    queries: [series(rate('handoff_channel_redelivered_total', receiver, 'channel', 'receiver'), '{{channel}} to {{receiver}}')],
+    about: 'Attempts after the first, per second, for each receiver of each channel.',
+    good: 'close to 0.',
+    otherwise: 'the receiver fails, is too slow, or lets its leases run out; it may see publications twice.',
+    empty: noChannels,
+});
+
 const help = text({
     title: 'How to read this', width: 24, height: 4,
     content: [
@@ -300,6 +343,7 @@ export const overview = {
         ['Over time', [
             outcomeLines, failureLines, latencyLines, completenessLines, hopLines, utilizationLines, trimmedLines,
         ]],
+        ['Channels', [publishedLines, pendingLines, behindLines, redeliveredLines]],
         ['Help', [help]],
     ],
 };

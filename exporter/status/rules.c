@@ -572,6 +572,30 @@ static void rule_tasks(struct evaluation *evaluation)
                base_age_print(&age, open_ms));
 }
 
+/* They are sorted: the first ones are furthest behind. */
+static void rule_backlog(struct evaluation *evaluation)
+{
+    struct base_printed age;
+    size_t behind = 0;
+    for (size_t i = 0; i < evaluation->status->nfeeds; i++) {
+        const struct handoff_feed_stats *feed = &evaluation->status->feeds[i];
+        const int64_t waited_ms = feed->oldest_pending_ns / 1000000;
+        if (waited_ms <= (int64_t)RULE_CHANNEL_BACKLOG_OLDER_THAN * 1000)
+            break;
+        if (behind++ >= AGENTS_NAMED)
+            continue;
+        report(evaluation, EXPORTER_SEVERITY_WARNING,
+               "%s is behind on the channel %s: %" PRIu64 " publication%s pending, the oldest for "
+               "%s.",
+               feed->receiver, feed->channel, feed->pending, feed->pending == 1 ? " is" : "s are",
+               base_age_print(&age, waited_ms));
+    }
+    if (behind > AGENTS_NAMED)
+        report(evaluation, EXPORTER_SEVERITY_WARNING,
+               "%zu more receiver%s of channels %s behind, see below.", behind - AGENTS_NAMED,
+               plural((double)(behind - AGENTS_NAMED)), behind - AGENTS_NAMED == 1 ? "is" : "are");
+}
+
 static void rule_retention(struct evaluation *evaluation)
 {
     struct base_printed age;

@@ -104,6 +104,55 @@ static bool gather_agents(struct exporter_status *status, struct handoff_client 
     return !gathering.failed;
 }
 
+/* ---- the receivers of channels -------------------------------------------------------------- */
+
+static bool make_room_for_feed(struct gathering *gathering)
+{
+    struct exporter_status *status = gathering->status;
+    if (status->nfeeds < gathering->room)
+        return true;
+    const size_t room = gathering->room > 0 ? gathering->room * 2 : 16;
+    struct handoff_feed_stats *feeds = base_arena_calloc(&status->arena, room, sizeof *feeds);
+    if (feeds == NULL)
+        return false;
+    if (status->nfeeds > 0)
+        memcpy(feeds, status->feeds, status->nfeeds * sizeof *feeds);
+    status->feeds = feeds;
+    gathering->room = room;
+    return true;
+}
+
+/* The names of a feed stay until the client is closed. */
+static void gather_feed(void *context, const struct handoff_feed_stats *feed)
+{
+    struct gathering *gathering = context;
+    if (!feed->subscribed && feed->pending == 0)
+        return;
+    if (make_room_for_feed(gathering))
+        gathering->status->feeds[gathering->status->nfeeds++] = *feed;
+    else
+        gathering->failed = true;
+}
+
+static int furthest_behind_first(const void *left, const void *right)
+{
+    const struct handoff_feed_stats *a = left;
+    const struct handoff_feed_stats *b = right;
+    int order = descending((uint64_t)a->oldest_pending_ns, (uint64_t)b->oldest_pending_ns);
+    if (order == 0)
+        order = strcmp(a->channel, b->channel);
+    return order != 0 ? order : strcmp(a->receiver, b->receiver);
+}
+
+static bool gather_feeds(struct exporter_status *status, struct handoff_client *client)
+{
+    struct gathering gathering = {.status = status};
+    handoff_client_visit_feeds(client, gather_feed, &gathering);
+    if (status->nfeeds > 1)
+        qsort(status->feeds, status->nfeeds, sizeof *status->feeds, furthest_behind_first);
+    return !gathering.failed;
+}
+
 /* ---- the last hour -------------------------------------------------------------------------- */
 
 enum { SHOWN_S = 60 * 60 };
@@ -233,7 +282,7 @@ bool exporter_status_read(struct exporter_status *status,
     status->since_ms = windows->since_ms;
     status->findings = base_arena_calloc(&status->arena, FINDINGS_MAX, sizeof *status->findings);
     if (status->findings == NULL || !gather_agents(status, client) ||
-        !read_hours(status, windows)) {
+        !gather_feeds(status, client) || !read_hours(status, windows)) {
         exporter_status_clear(status);
         return false;
     }

@@ -54,8 +54,11 @@ struct exporter_status {
     struct handoff_agent_stats *agents;
     size_t nagents;
     struct exporter_hour *hours; /* of each agent */
-    struct exporter_hour hour;   /* of all */
-    int64_t since_ms;            /* since when the rules have been looking */
+    /* those that are furthest behind first */
+    struct handoff_feed_stats *feeds;
+    size_t nfeeds;
+    struct exporter_hour hour; /* of all */
+    int64_t since_ms;          /* since when the rules have been looking */
     uint64_t in_flight, parked;
     int64_t oldest_in_flight_ns, oldest_parked_ns;
     struct exporter_failure failures[EXPORTER_FAILURES_KEPT];

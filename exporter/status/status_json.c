@@ -114,6 +114,21 @@ static void add_agents(yyjson_mut_doc *doc, yyjson_mut_val *root,
     }
 }
 
+static void add_feeds(yyjson_mut_doc *doc, yyjson_mut_val *root,
+                      const struct exporter_status *status)
+{
+    yyjson_mut_val *list = yyjson_mut_obj_add_arr(doc, root, "channels");
+    for (size_t i = 0; i < status->nfeeds; i++) {
+        yyjson_mut_val *object = yyjson_mut_arr_add_obj(doc, list);
+        const struct handoff_feed_stats *feed = &status->feeds[i];
+        yyjson_mut_obj_add_str(doc, object, "channel", feed->channel);
+        yyjson_mut_obj_add_str(doc, object, "receiver", feed->receiver);
+        yyjson_mut_obj_add_bool(doc, object, "subscribed", feed->subscribed);
+        yyjson_mut_obj_add_uint(doc, object, "pending", feed->pending);
+        add_age(doc, object, "oldest_pending_seconds", feed->oldest_pending_ns);
+    }
+}
+
 static void add_failures(yyjson_mut_doc *doc, yyjson_mut_val *root,
                          const struct exporter_status *status)
 {
@@ -150,6 +165,7 @@ char *exporter_status_json(const struct exporter_status *status, size_t *length)
     yyjson_mut_obj_add_uint(doc, root, "parked", status->parked);
     add_last_hour(doc, root, &status->hour);
     add_agents(doc, root, status);
+    add_feeds(doc, root, status);
     add_failures(doc, root, status);
     char *json = yyjson_mut_write(doc, YYJSON_WRITE_PRETTY, length);
     yyjson_mut_doc_free(doc);

@@ -390,6 +390,39 @@ static void write_agents(FILE *out, const struct exporter_status *status)
     fputs("</tbody>\n</table>\n", out);
 }
 
+/* ---- channels ------------------------------------------------------------------------------- */
+
+static void write_feed(FILE *out, const struct handoff_feed_stats *feed)
+{
+    fputs("<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">", out);
+    exporter_html_text(out, feed->receiver);
+    fputs("</th>\n<td role=\"cell\" data-label=\"Channel\"><span>", out);
+    exporter_html_text(out, feed->channel);
+    if (!feed->subscribed)
+        fputs("<small>not subscribed</small>", out);
+    fputs("</span></td>\n", out);
+    write_count(out, "Pending", feed->pending, feed->oldest_pending_ns);
+    fputs("</tr>\n", out);
+}
+
+/* Nothing where there are no channels: most sidecars have none. */
+static void write_feeds(FILE *out, const struct exporter_status *status)
+{
+    if (status->nfeeds == 0)
+        return;
+    fputs("<h2 id=\"channels\">Channels</h2>\n"
+          "<table class=\"list\" role=\"table\" aria-labelledby=\"channels\">\n"
+          "<thead role=\"rowgroup\"><tr role=\"row\">"
+          "<th role=\"columnheader\" scope=\"col\">Receiver</th>"
+          "<th role=\"columnheader\" scope=\"col\">Channel</th>"
+          "<th role=\"columnheader\" scope=\"col\">Pending</th>"
+          "</tr></thead>\n<tbody role=\"rowgroup\">\n",
+          out);
+    for (size_t i = 0; i < status->nfeeds; i++)
+        write_feed(out, &status->feeds[i]);
+    fputs("</tbody>\n</table>\n", out);
+}
+
 /* ---- failures ------------------------------------------------------------------------------- */
 
 /* The meaning of an outcome for first-time readers. */
@@ -497,6 +530,7 @@ char *exporter_status_page(const struct exporter_status *status, const char *tel
     write_verdict(out, status);
     write_figures(out, status);
     write_agents(out, status);
+    write_feeds(out, status);
     write_failures(out, status);
     write_foot(out, status);
     return exporter_page_end(out, &bytes);

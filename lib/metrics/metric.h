@@ -155,6 +155,9 @@ void metric_retire(struct metric_registry *registry, const char *label, const ch
 void metric_retire_all(struct metric_registry *registry, const char *label,
                        const char *const *values, size_t count);
 
+/* Retires one series; harmless if there is none of these values, or if they are not valid UTF-8. */
+void metric_retire_exact(struct metric_family *family, const char *const *values);
+
 /* How many resolutions have been folded into "other". */
 uint64_t metric_series_dropped(const struct metric_registry *registry);
 

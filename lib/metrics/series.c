@@ -485,6 +485,19 @@ void metric_retire(struct metric_registry *registry, const char *label, const ch
     metric_retire_all(registry, label, &value, 1);
 }
 
+void metric_retire_exact(struct metric_family *family, const char *const *values)
+{
+    BASE_CHECK(family->magic == METRIC_FAMILY_MAGIC && family->nlabels > 0);
+    struct label_set set;
+    label_set_init(&set, family, values, family->nlabels);
+    struct metric_series *series = find_series(family, &set);
+    if (!series || !metric_series_live(series))
+        return;
+    pthread_mutex_lock(&family->lock);
+    set_live(series, false);
+    pthread_mutex_unlock(&family->lock);
+}
+
 /* ---- opening and closing a family ----------------------------------------------------------- */
 
 bool metric_family_open(struct metric_family *family)

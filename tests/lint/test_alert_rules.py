@@ -187,6 +187,7 @@ class EveryAlert(unittest.TestCase):
             "HandoffErrorBudgetBurn": {"critical", "warning"},
             "HandoffLatencyHigh": {"warning"},
             "HandoffTaskStalled": {"warning"},
+            "HandoffChannelBacklog": {"warning"},
             "HandoffHopDepthRising": {"warning"},
             "HandoffHopLimitReached": {"warning"},
             "HandoffBudgetUnderused": {"info"},

@@ -211,6 +211,7 @@ class WithTheAlerts(unittest.TestCase):
             "parkedAge": grafana.seconds(alerts["parked"]["olderThan"]),
             "consecutiveRefusals": alerts["refusedRepeatedly"]["count"],
             "unpolled": grafana.seconds(alerts["inboxUnattended"]["warning"]),
+            "channelBacklog": grafana.seconds(alerts["channelBacklog"]["olderThan"]),
         })
         self.assertEqual(from_sources("config.defaultRunbooks"), alerts["runbookBaseUrl"])
         self.assertEqual(from_sources("config.uids"), alerts["dashboards"])

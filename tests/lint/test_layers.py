@@ -50,7 +50,7 @@ CLIENT_MAY_KNOW = {
                         "client/transport/transport.h"),
     "client/protocol/*": ("client/protocol/protocol.h", "client/protocol/body.h", "client/deliver/delivery.h",
                           "client/secrets/redact.h", "client/transport/transport.h", "client/agents/agents.h"),
-    "client/deliver": ("client/protocol/protocol.h", "client/agents/", "client/envelope/", "client/model/",
+    "client/deliver": ("client/protocol/protocol.h", "client/agents/", "client/channels/feeds.h", "client/envelope/", "client/model/",
                        "client/secrets/redact.h", "client/store/"),
     "client/channels": (),
     "client/agents": ("client/protocol/protocol.h", "client/protocol/pull/inbox.h", "client/assemble/request.h",

@@ -151,6 +151,17 @@ def delivery():
         case("that of another job does not", inbox(0, job="other"), False, 9)]
 
 
+    def feed(age, **labels):
+        labels = {"channel": "news", "receiver": "analyst", **labels}
+        return {of("handoff_channel_oldest_pending_seconds", **labels): age, of("handoff_channel_pending", **labels): 7}
+    yield "HandoffChannelBacklog", [
+        case("a quarter of an hour does not", feed(900), False),
+        case("more than that does", feed(901), True),
+        case("a receiver that is not behind does not", feed(0), False),
+        case("one of two sidecars at which it is behind does", with_(feed(901), **feed(0, instance="b:9780")), True),
+        case("that of another job does not", feed(9999, job="other"), False)]
+
+
 def latencies(in_an_hour, share_below_10, timeout=15, job="handoff"):
     """What an hour of handoffs left, as it is recorded; what is not below 10 s is below 15 s, evenly."""
     def heard(name, value, **labels):

@@ -10,8 +10,10 @@ import tempfile
 import unittest
 import uuid
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from harness import eventually
-from harness.agents import Caller, daemon_with
+from harness.agents import Caller, config, daemon_with
 from harness.receiver import Hold, Receiver, ack, later, status
 
 HANDOFFCTL = os.environ["HANDOFFCTL"]
@@ -309,6 +311,75 @@ class Pulling(Case):
             self.caller.call("POST", f"/v1/handoffs/{reply.header('Handoff-Id')}/ack")
         for identifier in made:
             self.assertEqual(self.states(identifier)["reviewer"], "acknowledged")
+
+
+class Measures(Case):
+    """What metrics and the status page say of a channel, and that a restart does not change it."""
+
+    def feeds(self, metric):
+        """{receiver: value} of the channel."""
+        found = {}
+        for family in text_string_to_metric_families(self.daemon.web.get("/metrics").text):
+            found |= {sample.labels["receiver"]: sample.value for sample in family.samples
+                      if sample.name == metric and sample.labels["channel"] == CHANNEL}
+        return found
+
+    def on_the_page(self):
+        return {one["receiver"]: (one["subscribed"], one["pending"])
+                for one in self.daemon.web.get("/?format=json").json()["channels"]}
+
+    def configure(self, receivers):
+        agents = {name: {"url": self.receivers[name].url} if name in self.receivers else {}
+                  for name in ("code-generator", "doc-writer", "reviewer")}
+        self.daemon.write_config(config(agents,
+                                        channels={CHANNEL: {"receivers": receivers}}))
+        reply = self.daemon.reload()
+        self.assertEqual(reply.status, 200, reply)
+
+    def test_receivers_are_counted_from_the_start(self):
+        self.start({"code-generator": ack, "doc-writer": None})
+        zeros = {"code-generator": 0, "doc-writer": 0}
+        for metric in ("handoff_channel_published_total", "handoff_channel_pending", "handoff_channel_redelivered_total",
+                       "handoff_channel_oldest_pending_seconds"):
+            self.assertEqual(self.feeds(metric), zeros, metric)
+        self.assertEqual(self.on_the_page(), {"code-generator": (True, 0), "doc-writer": (True, 0)})
+
+    def test_each_receiver_has_exact_counts_and_a_restart_keeps_what_is_pending(self):
+        self.start({"code-generator": ack, "doc-writer": None}, agents={"reviewer": {}})
+        self.receivers["code-generator"].do(status(503), ack)
+        made = [self.publish()["id"] for _ in range(2)]
+        named = self.publish(["reviewer"])["id"]
+        for identifier in made:
+            self.wait_for_states(identifier, code_generator="acknowledged", doc_writer="ready")
+        published = {"code-generator": 2, "doc-writer": 2, "reviewer": 1}
+        pending = {"code-generator": 0, "doc-writer": 2, "reviewer": 1}
+        self.assertEqual(self.feeds("handoff_channel_published_total"), published)
+        self.assertEqual(self.feeds("handoff_channel_pending"), pending)
+        self.assertEqual(self.feeds("handoff_channel_redelivered_total"),
+                         {"code-generator": 1, "doc-writer": 0, "reviewer": 0})
+        oldest = self.feeds("handoff_channel_oldest_pending_seconds")
+        self.assertEqual({name: age > 0 for name, age in oldest.items()},
+                         {"code-generator": False, "doc-writer": True, "reviewer": True})
+        self.daemon.kill()
+        self.restart()
+        self.assertEqual(self.feeds("handoff_channel_pending"), pending)
+        later = self.feeds("handoff_channel_oldest_pending_seconds")
+        self.assertGreater(later["doc-writer"], oldest["doc-writer"])
+        self.assertEqual(self.on_the_page(), {"code-generator": (True, 0), "doc-writer": (True, 2), "reviewer": (False, 1)})
+        self.assertIn("not subscribed", self.daemon.web.get("/").text)
+        self.assertEqual(self.states(named), {"reviewer": "ready"})
+
+    def test_a_receiver_that_left_is_counted_until_it_has_nothing_pending(self):
+        self.start({"code-generator": ack, "doc-writer": None}, agents={"reviewer": {}})
+        made = self.publish()
+        self.wait_for_states(made["id"], code_generator="acknowledged", doc_writer="ready")
+        self.configure(["reviewer"])
+        self.assertEqual(self.feeds("handoff_channel_pending"), {"doc-writer": 1, "reviewer": 0})
+        pulled = self.caller.call("GET", "/v1/agents/doc-writer/inbox?wait=10s")
+        self.assertEqual(self.caller.call("POST", f"/v1/handoffs/{pulled.header('Handoff-Id')}/ack").status, 200)
+        self.assertEqual(self.feeds("handoff_channel_pending"), {"reviewer": 0})
+        self.configure(["code-generator"])  # counting continues
+        self.assertEqual(self.feeds("handoff_channel_published_total"), {"code-generator": 1})
 
 
 class Access(Case):

@@ -30,6 +30,7 @@ agents:
   slow: {{url: {slow}, retries: 0, timeout: 500ms}}
   odd: {{url: {odd}, retries: 0}}
 hops: {{max: 2}}
+channels: {{news: {{receivers: [second, puller]}}}}
 """
 
 

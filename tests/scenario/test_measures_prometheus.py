@@ -14,7 +14,7 @@ import unittest
 
 from harness import Daemon, Prometheus
 from harness.agents import Caller
-from harness.receiver import ack, later
+from harness.receiver import ack, later, status
 from test_measures import Known, Samples
 
 TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
@@ -99,6 +99,7 @@ class ThroughPrometheus(Known):
         self.check_retention(samples)
         self.check_exporter(samples, began)
         self.check_process(samples)
+        self.check_channels()
         self.check_all_were_asked_for()
 
     def check_stages(self, samples, assembled, accepted, attempts):
@@ -159,6 +160,22 @@ class ThroughPrometheus(Known):
         for kind, reason in ("body", "size"), ("chain", "age"), ("chain", "size"):
             self.assertEqual(samples("handoff_retention_removed_total", kind=kind, reason=reason), 0)
         self.assertEqual(samples("handoff_store_orphan_files_total"), 0)
+
+    def check_channels(self):
+        """One receiver of the channel needs a second attempt, the other does not pull."""
+        self.assertEqual(self.now().series("handoff_channel_published_total"), {})
+        self.second.do(status(503), ack)
+        caller = Caller(self.daemon, "analyst")
+        reply = caller.call("POST", "/v1/channels/news/publish",
+                            {"request": {"source_agent": "analyst", "task_summary": "it is done"}})
+        self.assertEqual(reply.status, 202, reply)
+        [delivery] = [one["handoff_id"] for one in reply.json()["deliveries"] if one["receiver"] == "second"]
+        caller.wait_for_state(delivery, "acknowledged")
+        samples = self.now()
+        self.assertEqual(samples.series("handoff_channel_published_total"), {("news", "second"): 1, ("news", "puller"): 1})
+        self.assertEqual(samples.series("handoff_channel_pending"), {("news", "puller"): 1})
+        self.assertEqual(samples.series("handoff_channel_redelivered_total"), {("news", "second"): 1})
+        self.assertEqual(set(samples.series("handoff_channel_oldest_pending_seconds")), {("news", "puller")})
 
     def check_exporter(self, samples, began):
         self.assertEqual(list(samples.series("handoff_exporter_build_info").values()), [1])

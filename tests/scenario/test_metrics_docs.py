@@ -69,6 +69,12 @@ class Traffic:
         self.caller.call("POST", "/v1/observations", {"items": [
             {**told, "pattern": "broadcast"}, {**told, "pattern": "choreographed"}, {**told, "outcome": "rejected"},
             {**told, "outcome": "refused"}, {}]})
+        # two receivers: one fails once, the other does not pull
+        published = self.caller.call("POST", "/v1/channels/news/publish", {"request": {
+            "source_agent": "coder", "task_id": "task-news", "task_summary": "the gateway is migrated"}})
+        assert published.status == 202, published
+        [delivery] = [one["handoff_id"] for one in published.json()["deliveries"] if one["receiver"] == "subscriber"]
+        self.caller.wait_for_state(delivery, "acknowledged")
         completed = self.caller.call("POST", "/v1/tasks/task-h/complete", {})
         assert completed.status in (200, 204) or "handoff_task_handoffs" not in DECLARED, completed
 
@@ -82,17 +88,18 @@ class Traffic:
         agent = "target_agent"
         return {
             "handoff_memory_refs_total": {(): 19 / 20},
-            "handoff_handoffs_total": {(): 4 / 13},
+            "handoff_handoffs_total": {(): 4 / 14},
             "handoff_consecutive_failures": {((agent, "broken"),): 3},
             "handoff_consecutive_refusals": {((agent, "reviewer"),): 1},
-            "handoff_inbox_waiting": {((agent, "puller"),): 0},
+            "handoff_inbox_waiting": {((agent, "puller"),): 1},
             "handoff_circuit_state": {((agent, "broken"),): 1},
             "handoff_in_flight": {((agent, "reviewer"),): 1},
             "handoff_parked_entries": {((agent, "broken"),): 2},
-            "handoff_hop_depth": {(): 1 / 12},
+            "handoff_hop_depth": {(): 1 / 14},
             "handoff_token_utilization_ratio": {((agent, name),): self.utilization(name)
                                                 for name in ("coder", "broken")},
             "handoff_task_handoffs": {(): 3},
+            "handoff_channel_pending": {(("channel", "news"), ("receiver", "puller")): 1},
         }
 
 
@@ -101,13 +108,14 @@ class MetricsDocument(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        receivers = {"coder": Receiver(ack), "reviewer": Receiver(ack), "broken": Receiver(status(503))}
+        receivers = {"coder": Receiver(ack), "reviewer": Receiver(ack), "broken": Receiver(status(503)),
+                     "subscriber": Receiver(status(503), ack)}
         for receiver in receivers.values():
             cls.enterClassContext(receiver)
         cls.daemon = cls.enterClassContext(daemon_with(
             {**{name: {"url": receiver.url} for name, receiver in receivers.items()}, "puller": {}},
             defaults={"retries": 1, "token_budget": BUDGET, "breaker": {"failures": 3, "cooldown": "1h"}},
-            tasks={"stalled_after": "1h"}))
+            tasks={"stalled_after": "1h"}, channels={"news": {"receivers": ["subscriber", "puller"]}}))
         target = {"handoff": cls.daemon.web.address}
         rules = {"rule_files": [str(TOP / "alerts" / name) for name in ("handoff-rules.yml", "handoff-alerts.yml")]}
         cls.classic = cls.enterClassContext(Prometheus(target, config=rules))
@@ -152,10 +160,11 @@ class MetricsDocument(unittest.TestCase):
 
     def test_answers_that_only_compare_name_those_they_should(self):
         for name, expected in {
-                "handoff_attempts_total": {(("result", "http"), ("target_agent", "broken"))},
+                "handoff_attempts_total": {(("result", "http"), ("target_agent", name)) for name in ("broken", "subscriber")},
+                "handoff_channel_redelivered_total": {(("channel", "news"), ("receiver", "subscriber"))},
                 "handoff_circuit_opened_total": {(("target_agent", "broken"),)},
                 "handoff_decisions_total": {(("action", "redirect"),)},
-                "handoff_oldest_in_flight_seconds": {(("target_agent", "reviewer"),)},
+                "handoff_oldest_in_flight_seconds": {(("target_agent", name),) for name in ("reviewer", "puller")},
                 "handoff_oldest_parked_seconds": {(("target_agent", "broken"),)},
                 "handoff_parked_total": {(("reason", "exhausted"),)},
                 "handoff_replayed_total": {(("target_agent", "coder"),)},

@@ -23,12 +23,7 @@ Metric = collections.namedtuple("Metric", "name type labels help")
 SCRAPE = {"job", "instance"}
 
 # Metrics of the contract that the code does not have yet; a row of metrics.def takes precedence.
-PROMISED = {
-    "handoff_channel_published_total": ("counter", ("channel",)),
-    "handoff_channel_pending": ("gauge", ("channel", "receiver")),
-    "handoff_channel_redelivered_total": ("counter", ("channel", "receiver")),
-    "handoff_channel_oldest_pending_seconds": ("gauge", ("channel", "receiver")),
-}
+PROMISED = {}
 
 # Made by Prometheus itself.
 FOREIGN = {"up": set(), "ALERTS": {"alertname", "alertstate", "severity"},

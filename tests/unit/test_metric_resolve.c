@@ -244,6 +244,23 @@ static void test_retired_series_disappear_and_come_back(void **state)
     metric_registry_free(&registry);
 }
 
+static void test_one_series_is_retired_by_all_of_its_values(void **state)
+{
+    (void)state;
+    struct metric_registry *registry = registry_with(1, 100);
+    struct metric_family *family = counter(registry, "*who", "outcome");
+    bump(family, "a", "ok", 1);
+    bump(family, "a", "failed", 2);
+    metric_retire_exact(family, VALUES("a", "ok"));
+    metric_retire_exact(family, VALUES("a", "ok"));     /* twice is once */
+    metric_retire_exact(family, VALUES("never", "ok")); /* there is none, and none is made */
+    assert_int_equal(count_lines(registry, "c_total{"), 1);
+    assert_true(scraped(registry, "c_total{who=\"a\",outcome=\"failed\"}") == 2);
+    bump(family, "a", "ok", 1);
+    assert_true(scraped(registry, "c_total{who=\"a\",outcome=\"ok\"}") == 2);
+    metric_registry_free(&registry);
+}
+
 static void test_many_values_are_retired_in_one_walk(void **state)
 {
     (void)state;
@@ -330,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_other_by_name_is_no_loss),
         cmocka_unit_test(test_a_cap_of_nothing),
         cmocka_unit_test(test_retired_series_disappear_and_come_back),
+        cmocka_unit_test(test_one_series_is_retired_by_all_of_its_values),
         cmocka_unit_test(test_many_values_are_retired_in_one_walk),
         cmocka_unit_test(test_retired_series_make_room),
         cmocka_unit_test(test_a_family_without_labels_is_there_from_the_start),

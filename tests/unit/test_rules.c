@@ -185,6 +185,23 @@ static void test_most_of_enough_handoffs_are_refused(void **state)
     page_free(page);
 }
 
+static void test_a_receiver_is_behind_when_its_oldest_publication_is_too_old(void **state)
+{
+    (void)state;
+    struct page *page = page_new();
+    struct handoff_feed_stats feed = {
+        .channel = "news", .receiver = "coder", .subscribed = true, .pending = 3};
+    page->status.feeds = &feed;
+    page->status.nfeeds = 1;
+    feed.oldest_pending_ns = (int64_t)RULE_CHANNEL_BACKLOG_OLDER_THAN * 1000000000;
+    assert_false(is_found(page, "HandoffChannelBacklog"));
+    feed.oldest_pending_ns += 1000000;
+    assert_int_equal(severity_of(page, "HandoffChannelBacklog"), EXPORTER_SEVERITY_WARNING);
+    assert_string_equal(page->findings[0].text, "coder is behind on the channel news: 3 "
+                                                "publications are pending, the oldest for 15 min.");
+    page_free(page);
+}
+
 static void test_an_inbox_is_unattended_when_both_it_and_its_work_waited(void **state)
 {
     (void)state;
@@ -347,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_a_circuit_that_was_open_is_found_for_as_long_as_its_alert_is_kept),
         cmocka_unit_test(test_failures_and_refusals_in_a_row),
         cmocka_unit_test(test_most_of_enough_handoffs_are_refused),
+        cmocka_unit_test(test_a_receiver_is_behind_when_its_oldest_publication_is_too_old),
         cmocka_unit_test(test_an_inbox_is_unattended_when_both_it_and_its_work_waited),
         cmocka_unit_test(test_latency_is_compared_with_the_timeout_of_the_agent),
         cmocka_unit_test(test_completeness_of_enough_envelopes),

@@ -531,7 +531,8 @@ static bool copy_nullable_column(sqlite3_stmt *row, int at, struct base_arena *a
     " LEFT JOIN contributions c ON c.seq = l.parent WHERE l.child = h.seq AND l.place = 0),"       \
     " h.progress, h.progress_at, h.summary, coalesce((SELECT a.error FROM attempts a WHERE"        \
     " a.seq = h.seq ORDER BY a.number DESC LIMIT 1), ''),"                                         \
-    " EXISTS (SELECT 1 FROM channel_deliveries WHERE seq = h.seq)"                                 \
+    " (SELECT b.channel FROM channel_deliveries d JOIN publications b ON b.seq = d.publication"    \
+    " WHERE d.seq = h.seq)"                                                                        \
     " FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
 
 static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entry)
@@ -546,7 +547,7 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
     stored->created_ms = sqlite3_column_int64(row, 6);
     stored->deadline_ms = sqlite3_column_int64(row, 7);
     stored->progress.at_ms = sqlite3_column_int64(row, 21);
-    stored->of_publication = sqlite3_column_int(row, 24) == 1;
+    stored->of_publication = sqlite3_column_type(row, 24) != SQLITE_NULL;
     standing->state = sqlite3_column_int(row, 8);
     standing->due_ms = sqlite3_column_int64(row, 11);
     standing->settled_ms = sqlite3_column_int64(row, 12);
@@ -555,6 +556,7 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
     standing->alternate = (uint32_t)sqlite3_column_int64(row, 15);
     standing->replays = (uint32_t)sqlite3_column_int64(row, 16);
     return copy_column(row, 2, arena, &stored->task_id) &&
+           copy_nullable_column(row, 24, arena, &stored->channel) &&
            copy_column(row, 3, arena, &stored->source) &&
            copy_column(row, 4, arena, &stored->asked_target) &&
            copy_column(row, 9, arena, &standing->target) && copy_reason(row, 10, arena, standing) &&
