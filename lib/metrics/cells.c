@@ -2,6 +2,10 @@
 /*
  * Slots of threads, and the memory of shards; cells.h tells the story. Any thread: slots are taken
  * and released with atomics, and a chunk is made under the lock of its family.
+ *
+ * The destructor of a thread's slot is code of this library. A program that links it statically
+ * into a plugin may close the plugin while its threads live on, so unloading takes the destructor
+ * away first. (The shared library is never unmapped; see cmake/PromInstall.cmake.)
  */
 #include "lib/metrics/cells.h"
 
@@ -18,7 +22,7 @@ static _Atomic(size_t) slots_used; /* the highest slot ever taken, plus 1 */
 
 static pthread_once_t slot_key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t slot_key;
-static bool slot_key_made;
+static atomic_bool slot_key_made;
 
 static void slot_hand_back(unsigned slot)
 {
@@ -37,7 +41,14 @@ static void on_thread_end(void *value)
 
 static void make_slot_key(void)
 {
-    slot_key_made = pthread_key_create(&slot_key, on_thread_end) == 0;
+    atomic_store(&slot_key_made, pthread_key_create(&slot_key, on_thread_end) == 0);
+}
+
+/* Threads that observe afterwards, at the end of the program, count in the shared shard. */
+__attribute__((destructor)) static void delete_slot_key(void)
+{
+    if (atomic_exchange(&slot_key_made, false))
+        pthread_key_delete(slot_key);
 }
 
 static void note_used(size_t used)
@@ -73,7 +84,7 @@ static unsigned slot_take(void)
 static unsigned slot_ask(void)
 {
     pthread_once(&slot_key_once, make_slot_key);
-    if (!slot_key_made)
+    if (!atomic_load(&slot_key_made))
         return METRIC_SLOT_SHARED;
     unsigned slot = slot_take();
     if (slot == METRIC_SLOT_SHARED)

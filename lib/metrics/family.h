@@ -141,6 +141,9 @@ bool metric_texts_build(struct metric_texts *texts, const struct metric_family *
 
 /* Makes the table and the fallback series. false: no memory. */
 bool metric_family_open(struct metric_family *family);
+/* Retires every series; a gauge begins at 0 when it is resolved again. The one series of a family
+ * without labels stays. */
+void metric_family_retire(struct metric_family *family);
 /* Frees the series and tables; takes half-built families too. */
 void metric_family_close(struct metric_family *family);
 

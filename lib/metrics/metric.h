@@ -14,9 +14,12 @@
  *     struct metric_scrape_options options = {.format = METRIC_TEXT};
  *     struct metric_buffer out = {0};
  *     struct metric_scrape *scrape = metric_scrape_begin(registry, &options);
- *     while (metric_scrape_step(scrape, &out, 65536))
- *         ...send out.data, out.length bytes; out.length = 0;
+ *     for (bool more = scrape != NULL; more; out.length = 0) {
+ *         more = metric_scrape_step(scrape, &out, 65536);
+ *         fwrite(out.data, 1, out.length, stdout);
+ *     }
  *     metric_scrape_end(&scrape);
+ *     metric_buffer_free(&out);
  *
  * Threads: every function may be called from any thread, except where it says otherwise. An
  * observation takes no lock, allocates nothing and formats nothing. Each thread counts into its own
@@ -262,7 +265,8 @@ struct metric_scrape *metric_scrape_begin_all(struct metric_registry *const *reg
                                               size_t count,
                                               const struct metric_scrape_options *options);
 
-/* false: that was the last step, or memory ran out (out->failed). */
+/* false: that was the last step, which may have appended bytes too, or memory ran out
+ * (out->failed). */
 bool metric_scrape_step(struct metric_scrape *scrape, struct metric_buffer *out, size_t want);
 
 /* Frees the scrape, at any time, and sets the pointer to NULL; takes NULL. */

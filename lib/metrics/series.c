@@ -498,6 +498,19 @@ void metric_retire_exact(struct metric_family *family, const char *const *values
     pthread_mutex_unlock(&family->lock);
 }
 
+void metric_family_retire(struct metric_family *family)
+{
+    BASE_CHECK(family->magic == METRIC_FAMILY_MAGIC);
+    pthread_mutex_lock(&family->lock);
+    struct metric_series *series = atomic_load_explicit(&family->first, memory_order_relaxed);
+    for (; series; series = atomic_load_explicit(&series->next, memory_order_relaxed)) {
+        if (family->type == METRIC_GAUGE)
+            atomic_store_explicit(&series->value, metric_bits_of(0), memory_order_relaxed);
+        set_live(series, family->nlabels == 0);
+    }
+    pthread_mutex_unlock(&family->lock);
+}
+
 /* ---- opening and closing a family ----------------------------------------------------------- */
 
 bool metric_family_open(struct metric_family *family)

@@ -90,7 +90,7 @@ static bool can_be_held(const prom_collector_t *self, const prom_metric_t *metri
     BASE_CHECK_MAGIC(self, PROM_COLLECTOR_MAGIC);
     BASE_CHECK_MAGIC(metric, PROM_METRIC_MAGIC);
     if (!metric->core) {
-        prom_fail("%s is scraped with the registry of its family", metric->family->name);
+        prom_fail("%.80s is scraped with the registry of its family", metric->family->name);
         return false;
     }
     return true;
@@ -105,7 +105,7 @@ int prom_collector_add_metric(prom_collector_t *self, prom_metric_t *metric)
         return 1;
     prom_catalog_lock();
     const struct prom_metric *clash = prom_catalog_clash(self, metric);
-    char name[128] = "";
+    char name[81] = "";
     if (clash) {
         snprintf(name, sizeof name, "%s", clash->family->name);
     } else {
@@ -116,8 +116,8 @@ int prom_collector_add_metric(prom_collector_t *self, prom_metric_t *metric)
     if (!clash)
         return 0;
     free(link);
-    return prom_fail("%s: its name is used by %s, or by one of its samples", metric->family->name,
-                     name);
+    return prom_fail("%.80s: its name is used by %s, or by one of its samples",
+                     metric->family->name, name);
 }
 
 int prom_collector_remove_metric(prom_collector_t *self, prom_metric_t *metric)
@@ -132,7 +132,7 @@ int prom_collector_remove_metric(prom_collector_t *self, prom_metric_t *metric)
         prom_catalog_drop_metric(at, &dropped);
     prom_catalog_unlock();
     prom_catalog_free_dropped(&dropped);
-    return at ? 0 : prom_fail("the collector %s does not have the metric", self->name);
+    return at ? 0 : prom_fail("the collector %.80s does not have the metric", self->name);
 }
 
 /* ---- the function --------------------------------------------------------------------------- */

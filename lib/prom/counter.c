@@ -44,6 +44,22 @@ int prom_counter_inc(prom_counter_t *self, const char **label_values)
     return 0;
 }
 
+int prom_counter_set(prom_counter_t *self, double r_value, const char **label_values)
+{
+    if (!takes_value(r_value))
+        return 1;
+    struct metric_series *series = prom_metric_series(self, METRIC_COUNTER, label_values);
+    if (!series)
+        return 1;
+    metric_mirror(series, r_value);
+    return 0;
+}
+
+int prom_counter_clear(prom_counter_t *self)
+{
+    return prom_metric_clear(self, METRIC_COUNTER);
+}
+
 int prom_counter_add(prom_counter_t *self, double r_value, const char **label_values)
 {
     if (!takes_value(r_value)) /* before it makes a series */

@@ -17,6 +17,10 @@ int prom_fail(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(last_error, sizeof last_error, format, arguments);
     va_end(arguments);
+    for (char *at = last_error; *at != '\0'; at++) {
+        if ((unsigned char)*at < ' ') /* in a name, perhaps: the error is one line */
+            *at = '?';
+    }
     return 1;
 }
 

@@ -16,6 +16,11 @@ int prom_gauge_destroy(prom_gauge_t *self)
     return prom_metric_destroy(self);
 }
 
+int prom_gauge_clear(prom_gauge_t *self)
+{
+    return prom_metric_clear(self, METRIC_GAUGE);
+}
+
 int prom_gauge_add(prom_gauge_t *self, double r_value, const char **label_values)
 {
     struct metric_series *series = prom_metric_series(self, METRIC_GAUGE, label_values);

@@ -18,13 +18,18 @@ enum {
     EXPONENT_MOST = 1023,
 };
 
-/* Bounds as the core takes them: without a last +Inf, and without equal neighbours. */
+/* Bounds as the core takes them: without a last +Inf, without equal neighbours, and with 0 for -0,
+ * which would be shown as another bound. */
 static bool copy_bounds(const prom_histogram_buckets_t *buckets, double bounds[METRIC_BOUNDS_MAX],
                         size_t *count)
 {
     *count = 0;
+    if (buckets->count < 0 || (buckets->count > 0 && !buckets->upper_bounds)) {
+        prom_fail("the buckets have no bounds");
+        return false;
+    }
     for (int i = 0; i < buckets->count; i++) {
-        const double bound = buckets->upper_bounds[i];
+        const double bound = buckets->upper_bounds[i] + 0.0;
         const bool last = i == buckets->count - 1;
         if ((last && isinf(bound) && bound > 0) || (*count > 0 && bound == bounds[*count - 1]))
             continue;

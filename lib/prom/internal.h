@@ -15,6 +15,9 @@ int prom_metric_destroy(struct prom_metric *metric);
 struct metric_series *prom_metric_series(struct prom_metric *metric, enum metric_type type,
                                          const char **label_values);
 
+/* Ends all series of a metric of that type; those that are observed again are shown again. */
+int prom_metric_clear(struct prom_metric *metric, enum metric_type type);
+
 /* Runs the collect function, once at a time. */
 void prom_collector_run(struct prom_collector *collector);
 

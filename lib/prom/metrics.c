@@ -31,13 +31,13 @@ static void count_shards(void)
 static bool copy_keys(struct metric_desc *desc, size_t count, const char **keys)
 {
     if (count > METRIC_LABELS_MAX) {
-        prom_fail("%s has %zu labels; at most %d are allowed", desc->name, count,
+        prom_fail("%.80s has %zu labels; at most %d are allowed", desc->name, count,
                   METRIC_LABELS_MAX);
         return false;
     }
     for (size_t i = 0; i < count; i++) {
         if (!keys || !keys[i] || keys[i][0] == '*') { /* to the core a mark, here a bad letter */
-            prom_fail("label key %zu of %s is not a label name", i + 1, desc->name);
+            prom_fail("label key %zu of %.80s is not a label name", i + 1, desc->name);
             return false;
         }
         desc->labels[i] = keys[i];
@@ -76,7 +76,7 @@ struct prom_metric *prom_metric_make(struct metric_desc *desc, size_t label_key_
         &(struct metric_registry_options){.threads = shards, .max_series = SIZE_MAX});
     struct metric_family *family = core ? metric_register(core, desc, &error) : NULL;
     if (!family)
-        prom_fail("%s: %s", desc->name, error.message);
+        prom_fail("%.80s: %s", desc->name, error.message);
     struct prom_metric *metric = family ? wrap_family(family, core) : NULL;
     if (!metric)
         metric_registry_free(&core);
@@ -133,18 +133,34 @@ static bool values_are_there(const struct prom_metric *metric, const char **labe
     return true;
 }
 
+/* NULL: it is. */
+static const char *why_not_of_type(const struct prom_metric *metric, enum metric_type type)
+{
+    if (!metric)
+        return "the metric is NULL";
+    BASE_CHECK_MAGIC(metric, PROM_METRIC_MAGIC);
+    return metric->type == type ? NULL : "the metric is of another type";
+}
+
 struct metric_series *prom_metric_series(struct prom_metric *metric, enum metric_type type,
                                          const char **label_values)
 {
-    if (!metric)
-        return no_series("the metric is NULL");
-    BASE_CHECK_MAGIC(metric, PROM_METRIC_MAGIC);
-    if (metric->type != type)
-        return no_series("the metric is of another type");
+    const char *why = why_not_of_type(metric, type);
+    if (why)
+        return no_series(why);
     if (!values_are_there(metric, label_values))
         return no_series("a label value is NULL");
     struct metric_series *series = metric_resolve_exact(metric->family, label_values);
     return series ? series : no_series("out of memory (series)");
+}
+
+int prom_metric_clear(struct prom_metric *metric, enum metric_type type)
+{
+    const char *why = why_not_of_type(metric, type);
+    if (why)
+        return prom_fail("%s", why);
+    metric_family_retire(metric->family);
+    return 0;
 }
 
 prom_metric_sample_t *prom_metric_sample_from_labels(prom_metric_t *self, const char **label_values)

@@ -23,7 +23,7 @@ typedef struct prom_collector prom_collector_t;
 /*
  * Runs when a scrape begins, on the thread that scrapes, before the collector's metrics are read.
  * For one collector it runs once at a time, even with several scrapes at once. It may observe, and
- * add metrics to its collector or remove them; it must not scrape.
+ * add metrics to its collector or remove them, or destroy it. It must not scrape: that fails.
  *
  * What it returns is not used: the metrics of the collector are shown. Return NULL. (In
  * prometheus-client-c it returned the collector's own map, which no public function could give it.)

@@ -70,8 +70,8 @@ int prom_collector_registry_validate_metric_name(prom_collector_registry_t *self
                                                  const char *metric_name);
 
 /* All metrics of the registry as text 0.0.4, in memory that the caller frees with free(). NULL:
- * self is NULL, or memory ran out. Several threads may scrape at once. For other formats, or
- * without the whole text in memory: prom_scrape.h. */
+ * there is no such registry, memory ran out, or a collect function calls it. Several threads may
+ * scrape at once. For other formats, or without the whole text in memory: prom_scrape.h. */
 const char *prom_collector_registry_bridge(prom_collector_registry_t *self);
 
 #ifdef __cplusplus

@@ -48,6 +48,21 @@ int prom_counter_inc(prom_counter_t *self, const char **label_values);
  * restarted, and one that is infinite never moves again. */
 int prom_counter_add(prom_counter_t *self, double r_value, const char **label_values);
 
+/*
+ * Two additions, for programs that show what is counted elsewhere, by the kernel for example.
+ *
+ * Sets the series of the label values to what the other place has counted; less than before reads
+ * as a restart of that place. Non-zero as prom_counter_add. A series is either set or counted: what
+ * is added to one that is set is shown on top of it. One thread at a time for each series.
+ */
+int prom_counter_set(prom_counter_t *self, double r_value, const char **label_values);
+
+/* Stops showing all series of the counter, for those that are still there to be set again. Series
+ * that are counted go on from their last value, since what Prometheus takes for a restart would not
+ * be one. The memory of a series is kept until the counter is freed. A counter without labels is
+ * shown as before. Returns 0, or non-zero if self is not a counter. */
+int prom_counter_clear(prom_counter_t *self);
+
 #ifdef __cplusplus
 }
 #endif

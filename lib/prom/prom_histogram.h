@@ -2,9 +2,10 @@
 /*
  * prom_histogram.h - how observed values are distributed.
  *
- *     prom_histogram_t *latency = prom_collector_registry_must_register_metric(
- *         prom_histogram_new("request_seconds", "Latency.", prom_histogram_default_buckets, 0,
- * NULL)); prom_histogram_observe(latency, 0.012, NULL);
+ *     prom_histogram_t *latency = prom_histogram_new(
+ *         "request_seconds", "Latency.", prom_histogram_default_buckets, 0, NULL);
+ *     prom_collector_registry_must_register_metric(latency);
+ *     prom_histogram_observe(latency, 0.012, NULL);
  *
  * A value is counted once, in one of fine cells: the classic buckets (_bucket lines, which
  * prometheus-client-c named without _bucket, so that no histogram_quantile found them) and the
@@ -33,8 +34,8 @@ typedef prom_metric_t prom_histogram_t;
  * bucket is always there, and of equal neighbours one counts. Bounds are told apart to the last
  * bit: prometheus-client-c printed six digits and merged 1000000 with 1000001.
  *
- * Returns NULL, too, if bounds are not finite or not ascending. Then the buckets are the caller's
- * still.
+ * Returns NULL, too, if bounds are not finite, not ascending or not there. Then the buckets are the
+ * caller's still.
  */
 prom_histogram_t *prom_histogram_new(const char *name, const char *help,
                                      prom_histogram_buckets_t *buckets, size_t label_key_count,

@@ -8,8 +8,13 @@
  * its collectors first. Whatever frees it: no thread may use the metric or one of its handles from
  * then on. A scrape that is reading it is no such user; it keeps what it needs until it ends.
  *
- * All functions may be called from any thread, observations on one metric and one series too. An
- * observation takes no lock and allocates nothing once its series exists.
+ * All functions may be called from any thread, observations on one metric and one series too, but
+ * not from a signal handler. An observation takes no lock and allocates nothing once its series
+ * exists (unless a label value is not UTF-8, which is cleaned at each look-up).
+ *
+ * After fork() each process has metrics of its own, and those of the child begin with the values of
+ * the parent. The child of a program with several threads may observe series that exist; it may
+ * make, remove and scrape nothing, since a lock may be held by a thread that it does not have.
  */
 #ifndef PROM_METRIC_H
 #define PROM_METRIC_H
@@ -24,6 +29,7 @@ extern "C" {
 typedef struct prom_metric prom_metric_t;
 
 struct metric_family; /* metric.h */
+struct metric_series;
 
 /*
  * The series of a label set as a handle, created at 0 if it is new: observing by a handle saves the
@@ -51,6 +57,10 @@ prom_metric_sample_histogram_t *prom_metric_sample_histogram_from_labels(prom_me
  * the family alone, before the family's registry.
  */
 prom_metric_t *prom_metric_of_family(struct metric_family *family);
+
+/* The same for one series, which stays where it is; nothing needs to be freed. A histogram's has no
+ * such handle, and must not be passed. */
+prom_metric_sample_t *prom_metric_sample_of_series(struct metric_series *series);
 
 #ifdef __cplusplus
 }

@@ -3,13 +3,17 @@
  * prom_scrape.h - a scrape of a registry in any format and in steps; an addition to the interface
  * of prometheus-client-c, for programs that have an HTTP server of their own.
  *
- *     #include <metric.h>
  *     struct metric_scrape_options options = {.format = METRIC_OPENMETRICS};
  *     struct metric_buffer out = {0};
  *     prom_scrape_t *scrape = prom_scrape_begin(PROM_COLLECTOR_REGISTRY_DEFAULT, &options);
- *     while (scrape && metric_scrape_step(prom_scrape_reading(scrape), &out, 65536))
- *         ...send out.data, out.length bytes; out.length = 0;
+ *     for (bool more = scrape != NULL; more; out.length = 0) {
+ *         more = metric_scrape_step(prom_scrape_reading(scrape), &out, 65536);
+ *         fwrite(out.data, 1, out.length, stdout);
+ *     }
  *     prom_scrape_end(&scrape);
+ *     metric_buffer_free(&out);
+ *
+ * The types come from metric.h, which such a program includes too.
  */
 #ifndef PROM_SCRAPE_H
 #define PROM_SCRAPE_H

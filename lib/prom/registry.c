@@ -153,7 +153,7 @@ int prom_collector_registry_register_collector(prom_collector_registry_t *self,
     if (!why)
         return 0;
     free(link);
-    return prom_fail("collector %s: %s", collector->name, why);
+    return prom_fail("collector %.80s: %s", collector->name, why);
 }
 
 int prom_collector_registry_unregister_collector(prom_collector_registry_t *self,
@@ -170,7 +170,7 @@ int prom_collector_registry_unregister_collector(prom_collector_registry_t *self
         prom_catalog_drop_collector(at, &dropped);
     prom_catalog_unlock();
     prom_catalog_free_dropped(&dropped);
-    return at ? 0 : prom_fail("the registry %s does not have the collector", self->name);
+    return at ? 0 : prom_fail("the registry %.80s does not have the collector", self->name);
 }
 
 /* ---- metrics -------------------------------------------------------------------------------- */
@@ -224,5 +224,5 @@ int prom_collector_registry_validate_metric_name(prom_collector_registry_t *self
     (void)self;
     if (metric_desc_check(&desc, &error) == METRIC_OK)
         return 0;
-    return prom_fail("%s: %s", error.subject, error.message);
+    return prom_fail("%.80s: %s", error.subject, error.message);
 }

@@ -8,6 +8,11 @@ static struct metric_series *series_of_sample(prom_metric_sample_t *self)
     return (struct metric_series *)self;
 }
 
+prom_metric_sample_t *prom_metric_sample_of_series(struct metric_series *series)
+{
+    return (prom_metric_sample_t *)series;
+}
+
 static bool is_gauge(prom_metric_sample_t *self)
 {
     return self && series_of_sample(self)->magic == METRIC_SERIES_MAGIC(METRIC_GAUGE);

@@ -21,6 +21,11 @@ struct prom_scrape {
 
 enum { STEP_WHOLE = 1 << 20, SPARE = 8 /* for what is added between counting and reading */ };
 
+/* A function that scrapes would run itself again, or wait for one that waits for it. */
+static _Thread_local bool collecting;
+
+static const char no_such_registry[] = "there is no such registry";
+
 /* ---- the collect functions ------------------------------------------------------------------ */
 
 /* Under the lock: the collectors, up to `most`, become read by us; how many there are. */
@@ -52,65 +57,91 @@ static ssize_t list_collectors(const struct prom_collector_registry *registry,
  * for wait for the next scrape. */
 static bool run_collectors(const struct prom_collector_registry *registry)
 {
+    if (collecting)
+        return prom_fail("a collect function must not scrape") == 0;
     const ssize_t counted = list_collectors(registry, NULL, 0);
     if (counted < 0)
-        return prom_fail("there is no such registry") == 0;
+        return prom_fail("%s", no_such_registry) == 0;
     const size_t most = (size_t)counted + SPARE;
     struct prom_collector **collectors = calloc(most, sizeof(struct prom_collector *));
     if (!collectors)
         return prom_fail("out of memory (scrape)") == 0;
     list_collectors(registry, collectors, most);
+    collecting = true;
     for (size_t i = 0; i < most && collectors[i]; i++) {
         prom_collector_run(collectors[i]);
         prom_catalog_leave_collector(collectors[i]);
     }
+    collecting = false;
     free(collectors);
     return true;
 }
 
 /* ---- the metrics ---------------------------------------------------------------------------- */
 
-/* Under the lock: the metrics, up to `most`, become read by the scrape; how many there are. */
-static size_t read_metrics(const struct prom_collector_registry *registry,
-                           struct prom_scrape *scrape, size_t most)
+/* Under the lock. */
+static size_t count_metrics(const struct prom_collector_registry *registry)
 {
     size_t count = 0;
     for (const struct prom_link *held = registry->collectors; held; held = held->next) {
         const struct prom_collector *collector = held->held;
-        for (const struct prom_link *link = collector->metrics; link; link = link->next, count++) {
-            if (count >= most)
-                continue;
-            struct prom_metric *metric = link->held;
-            metric->life.readers++;
-            scrape->metrics[count] = metric;
-            scrape->cores[count] = metric->core;
-        }
+        for (const struct prom_link *link = collector->metrics; link; link = link->next)
+            count++;
     }
     return count;
 }
 
-static size_t list_metrics(const struct prom_collector_registry *registry,
-                           struct prom_scrape *scrape, size_t most)
+/* Under the lock: the metrics become read by the scrape, which has room for them. */
+static void read_metrics(const struct prom_collector_registry *registry, struct prom_scrape *scrape)
 {
-    prom_catalog_lock();
-    const size_t count =
-        prom_catalog_has_registry(registry) ? read_metrics(registry, scrape, most) : 0;
-    prom_catalog_unlock();
-    return count;
+    for (const struct prom_link *held = registry->collectors; held; held = held->next) {
+        const struct prom_collector *collector = held->held;
+        for (const struct prom_link *link = collector->metrics; link; link = link->next) {
+            struct prom_metric *metric = link->held;
+            metric->life.readers++;
+            scrape->metrics[scrape->count] = metric;
+            scrape->cores[scrape->count++] = metric->core;
+        }
+    }
 }
 
-/* false: no memory. */
+/* How many metrics there are; they are read unless these are more than `most`. -1: there is no such
+ * registry (any more: a collect function may have destroyed it). */
+static ssize_t list_metrics(const struct prom_collector_registry *registry,
+                            struct prom_scrape *scrape, size_t most)
+{
+    prom_catalog_lock();
+    const bool known = prom_catalog_has_registry(registry);
+    const size_t count = known ? count_metrics(registry) : 0;
+    if (known && count <= most)
+        read_metrics(registry, scrape);
+    prom_catalog_unlock();
+    return known ? (ssize_t)count : -1;
+}
+
+static bool make_metric_lists(struct prom_scrape *scrape, size_t most)
+{
+    free(scrape->metrics);
+    free(scrape->cores);
+    scrape->metrics = calloc(most, sizeof(struct prom_metric *));
+    scrape->cores = calloc(most, sizeof(struct metric_registry *));
+    return scrape->metrics && scrape->cores;
+}
+
+/* All or none: a metric that is missing in one scrape reads as one that has ended. */
 static bool gather_metrics(const struct prom_collector_registry *registry,
                            struct prom_scrape *scrape)
 {
-    const size_t most = list_metrics(registry, scrape, 0) + SPARE;
-    scrape->metrics = calloc(most, sizeof(struct prom_metric *));
-    scrape->cores = calloc(most, sizeof(struct metric_registry *));
-    if (!scrape->metrics || !scrape->cores)
-        return false;
-    const size_t found = list_metrics(registry, scrape, most);
-    scrape->count = found < most ? found : most;
-    return true;
+    for (size_t most = SPARE;;) {
+        if (!make_metric_lists(scrape, most))
+            return prom_fail("out of memory (scrape)") == 0;
+        const ssize_t found = list_metrics(registry, scrape, most);
+        if (found < 0)
+            return prom_fail("%s", no_such_registry) == 0;
+        if ((size_t)found <= most)
+            return true;
+        most = (size_t)found + SPARE;
+    }
 }
 
 prom_scrape_t *prom_scrape_begin(prom_collector_registry_t *self,
@@ -124,8 +155,11 @@ prom_scrape_t *prom_scrape_begin(prom_collector_registry_t *self,
         return NULL;
     }
     scrape->magic = PROM_SCRAPE_MAGIC;
-    if (gather_metrics(self, scrape))
-        scrape->reading = metric_scrape_begin_all(scrape->cores, scrape->count, options);
+    if (!gather_metrics(self, scrape)) {
+        prom_scrape_end(&scrape);
+        return NULL;
+    }
+    scrape->reading = metric_scrape_begin_all(scrape->cores, scrape->count, options);
     if (!scrape->reading) {
         prom_fail("out of memory (scrape)");
         prom_scrape_end(&scrape);

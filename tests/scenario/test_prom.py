@@ -10,7 +10,9 @@ import concurrent.futures
 import os
 import pathlib
 import re
+import socket
 import subprocess
+import tempfile
 import unittest
 
 from harness import Http, Prometheus, Relay, TIMEOUT, eventually
@@ -154,9 +156,12 @@ class Users(WithLibrary):
 
     def test_node_agent(self):
         with self.run_program("node_agent") as program:
-            program.command("update")
-            program.command("update")
+            program.command("update 2")
+            self.assertEqual(program.samples()['node_network_receive_bytes_total{device="eth1"}'], 2e6)
+            program.command("update 1")
             found = program.samples()
+            self.assertEqual({name: value for name, value in found.items() if name.startswith("node_network")},
+                             {'node_network_receive_bytes_total{device="eth0"}': 1e6, 'node_network_up{device="eth0"}': 1})
             self.assertEqual((found['node_load{of="minute"}'], found["node_context_switches_total"],
                               found["node_memory_free_bytes"]), (0.25, 2000, 1e10))
             self.assertGreater(found["process_open_fds"], 3)
@@ -165,8 +170,49 @@ class Users(WithLibrary):
         program = self.build("declared")
         text = subprocess.run([program], check=True, capture_output=True, text=True,
                               env=self.installed.environment()).stdout
-        for line in ('c_total{a="1"} 3', "g 42", 'h_bucket{le="0.005"} 1', "h_count 1"):
+        for line in ('c_total{a="1"} 3.5', 'level{a="1"} 12', 'level{a="2"} 6', "g 42", 'h_bucket{le="0.005"} 1',
+                     "h_count 2"):
             self.assertIn(f"\n{line}\n", text)
+        self.assertNotIn("gone", text)
+
+    def test_the_examples_of_the_headers(self):
+        def example(header):
+            text = (self.installed.folder / "prefix/include" / header).read_text()
+            found = re.findall(r"^ \*     (.*)", text, re.MULTILINE)
+            self.assertTrue(found, header)
+            return "{\n" + "\n".join(found) + "\n}\n"
+        source = self.installed.folder / "examples.c"
+        source.write_text(
+            "#include <metric.h>\n#include <prom.h>\n#include <stdio.h>\nint main(void)\n{\n"
+            "prom_collector_registry_default_init();\n"
+            "struct metric_registry *registry ="
+            " metric_registry_new(&(struct metric_registry_options){.threads = 1, .max_series = 9});\n"
+            'const struct metric_desc desc = {.name = "h", .type = METRIC_HISTOGRAM, .help = "h",'
+            ' .labels = {"agent", "pattern"}};\n' +
+            "".join(map(example, ("prom_counter.h", "prom_gauge.h", "prom_histogram.h", "metric.h", "prom_scrape.h"))) +
+            "metric_registry_free(&registry);\n"
+            "return prom_collector_registry_destroy(PROM_COLLECTOR_REGISTRY_DEFAULT);\n}\n")
+        program = self.installed.build(source, "-g", *SANITIZE)
+        text = subprocess.run([program], check=True, capture_output=True, text=True,
+                              env=self.installed.environment()).stdout
+        for line in ('h_count{agent="coder",pattern="direct"} 1', 'http_requests_total{method="GET"} 1',
+                     'room_temperature_celsius{room="kitchen"} 21.5', "request_seconds_count 1"):
+            self.assertIn(f"\n{line}\n", text)
+        self.assertTrue(text.endswith("\n# EOF\n"))  # the last step, too, was written
+
+    def test_a_plugin_is_closed_while_its_threads_live(self):
+        plugin = self.installed.folder / "plugin.so"
+        host = self.installed.build(SOURCE / "tests/prom/plugin_host.c", "-pedantic", "-g", *SANITIZE)
+        archives = [self.installed.library / name for name in ("libpromhttp.a", "libprom.a")]
+        for kind, libraries in (("shared", self.installed.flags()),
+                                ("static", [f"-I{self.installed.folder}/prefix/include", *archives, "-lmicrohttpd", "-lz",
+                                            "-lyyjson", "-lm"])):
+            with self.subTest(kind):
+                subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-g", *SANITIZE, "-fPIC", "-shared",
+                                SOURCE / "tests/prom/plugin.c", *libraries, "-o", plugin], check=True)
+                ended = subprocess.run([host, plugin], capture_output=True, text=True, timeout=TIMEOUT,
+                                       env=self.installed.environment())
+                self.assertEqual((ended.returncode, ended.stdout, ended.stderr), (0, "closed\n", ""))
 
     def test_the_example(self):
         program = self.installed.build(SOURCE / "examples/metrics.c", *SANITIZE)
@@ -206,6 +252,48 @@ class Serving(WithLibrary):
             self.assertEqual(program.http.get("/nothing").status, 404)
             refused = program.http.request("POST", "/metrics")
             self.assertEqual((refused.status, refused.header("Allow")), (405, "GET, HEAD"))
+
+    def test_rude_clients(self):
+        with self.run_program("threads") as program:
+            refused = program.http.request("POST", "/metrics", b"x" * 1000000)
+            self.assertEqual(refused.status, 405)
+            with socket.create_connection(("127.0.0.1", int(program.port)), TIMEOUT) as client:
+                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100000)
+                self.assertRegex(client.recv(100), rb"HTTP/1\.1 4\d\d ")
+            for nonsense in (b"", b"\0\xff nonsense\r\n\r\n", b"GET /metrics HTTP/1.1\r\n"):
+                self.enterContext(socket.create_connection(("127.0.0.1", int(program.port)), TIMEOUT)).sendall(nonsense)
+            for _ in range(100):
+                socket.create_connection(("127.0.0.1", int(program.port)), TIMEOUT).close()
+            self.assertEqual(program.samples()["load_gauge"], 0)
+
+    def test_slow_readers_the_cap_and_the_end(self):
+        def slow_reader():
+            client = self.enterContext(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.settimeout(TIMEOUT)
+            client.connect(("127.0.0.1", int(program.port)))
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            self.assertEqual(client.recv(12, socket.MSG_WAITALL), b"HTTP/1.1 200")
+            return client
+
+        program = self.enterContext(self.run_program("crowd"))
+        program.process.stdin.write("second\n")
+        program.process.stdin.flush()
+        second = Http(f"127.0.0.1:{program.process.stdout.readline().strip()}")
+        self.assertEqual(program.process.stdout.readline(), "done\n")
+        readers = [slow_reader() for _ in range(16)]
+        for http in (program.http, second):  # one cap for both
+            refused = http.request("GET", "/metrics")
+            self.assertEqual((refused.status, refused.header("Retry-After")), (503, "1"))
+            self.assertEqual(http.get("/").text, "OK\n")
+        readers.pop().close()
+        eventually(lambda: second.get("/metrics").status == 200, "a slot is free again")
+        program.command("destroy")
+        self.assertEqual(second.get("/metrics").status, 503)  # the registry is gone
+        text = b"".join(iter(lambda: readers[0].recv(1 << 20), b""))  # who had begun reads all of it
+        self.assertEqual(text.count(b"\ncrowd{"), 20000)
+        self.assertTrue(text.endswith(b"\r\n0\r\n\r\n"))
+        program.command("stop")  # while the others are in the middle of theirs
 
     def test_exact_values_in_the_real_prometheus(self):
         program = self.enterContext(self.run_program("threads"))  # ends after its scrapers
@@ -280,13 +368,37 @@ class Files(WithLibrary):
     def test_the_static_libraries_are_enough(self):
         if SANITIZE:
             self.skipTest("one build tree is enough")
-        program = self.installed.folder / "static"
-        archives = [self.installed.library / name for name in ("libpromhttp.a", "libprom.a")]
-        subprocess.run(["cc", f"-I{self.installed.folder}/prefix/include", SOURCE / "tests/prom/threads.c",
-                        "-Wl,--whole-archive", *archives, "-Wl,--no-whole-archive,-z,muldefs", "-lmicrohttpd", "-lz", "-lyyjson",
-                        "-lpthread", "-lm", "-o", program], check=True)
+        program, archives = self.installed.folder / "static", self.installed.folder / "archives"
+        archives.mkdir()
+        for name in ("libpromhttp.a", "libprom.a"):
+            (archives / name).symlink_to(self.installed.library / name)
+        flags = [flag for flag in self.installed.flags("--static") if flag != f"-L{self.installed.library}"]
+        subprocess.run(["cc", SOURCE / "tests/prom/threads.c", f"-L{archives}", *flags, "-o", program], check=True)
         with Program(self.installed, program) as running:
             self.assertEqual(running.samples()["load_gauge"], 0)
+        self.assertNotIn("libprom", subprocess.check_output(["ldd", program], text=True))
+
+    def test_staged_for_a_package(self):
+        with tempfile.TemporaryDirectory() as stage:
+            subprocess.run(["cmake", "--install", os.environ["HANDOFF_BINARY_DIR"], "--prefix", "/usr", "--component",
+                            "prom"], check=True, stdout=subprocess.DEVNULL, env={**os.environ, "DESTDIR": stage})
+            self.assertEqual([path.name for path in pathlib.Path(stage).iterdir()], ["usr"])
+            for pc in ("prom.pc", "promhttp.pc"):
+                text = next(pathlib.Path(stage).rglob(pc)).read_text()
+                self.assertTrue(text.startswith("prefix=/usr\n"), text)
+
+    def test_every_function_of_the_original_is_called_by_a_program_of_its_declarations(self):
+        additions = {"prom_collector_remove_metric", "prom_collector_registry_unregister_metric",
+                     "prom_collector_registry_unregister_collector", "prom_counter_set", "prom_counter_clear",
+                     "prom_gauge_clear", "prom_last_error", "prom_metric_of_family", "prom_metric_sample_of_series",
+                     "prom_scrape_begin", "prom_scrape_reading", "prom_scrape_end", "prom_strdup_text"}
+        program = (SOURCE / "tests/prom/declared.c").read_text()
+        for library in ("libprom.so", "libpromhttp.so"):
+            symbols = subprocess.check_output(["nm", "-D", "--defined-only", self.installed.library / library], text=True)
+            names = set(re.findall(r" ((?:prom|promhttp)_\w+|PROM_COLLECTOR_\w+)@", symbols))
+            self.assertTrue(names)
+            for name in names - additions:
+                self.assertEqual(len(re.findall(rf"\b{name}\b", program)) > 1, True, name)
 
     def test_a_cplusplus_program(self):
         if SANITIZE:

@@ -124,6 +124,50 @@ static void test_a_counter_never_goes_down(void **state)
     assert_false(shows("x_total{a=\"new\"} 0")); /* what was refused made no series */
 }
 
+static void test_a_counter_that_is_counted_elsewhere(void **state)
+{
+    (void)state;
+    prom_counter_t *counter = counter_of("received_bytes_total", 1, LABELS("device"));
+    prom_metric_t *plain = counter_of("plain_total", 0, NULL);
+    assert_int_equal(prom_counter_set(counter, 1000.5, LABELS("eth0")), 0);
+    assert_int_equal(prom_counter_set(counter, 7, LABELS("eth1")), 0);
+    assert_int_equal(prom_counter_set(counter, 6, LABELS("eth1")), 0); /* it was restarted */
+    assert_true(shows("received_bytes_total{device=\"eth0\"} 1000.5"));
+    assert_true(shows("received_bytes_total{device=\"eth1\"} 6"));
+    assert_int_not_equal(prom_counter_set(counter, -1, LABELS("eth0")), 0);
+    assert_int_not_equal(prom_counter_set(counter, NAN, LABELS("eth0")), 0);
+    assert_int_equal(prom_counter_clear(counter), 0);
+    assert_int_equal(prom_counter_set(counter, 1001, LABELS("eth0")), 0);
+    assert_true(shows("received_bytes_total{device=\"eth0\"} 1001"));
+    assert_false(shows("received_bytes_total{device=\"eth1\"} 6"));
+    assert_int_equal(prom_counter_set(plain, 3, NULL), 0);
+    assert_int_equal(prom_counter_clear(plain), 0);
+    assert_true(shows("plain_total 3"));
+    assert_int_not_equal(prom_gauge_clear(plain), 0);
+    assert_int_not_equal(prom_counter_clear(NULL), 0);
+}
+
+static void test_clearing_gauges_and_counts(void **state)
+{
+    (void)state;
+    prom_counter_t *counter = counter_of("x_total", 1, LABELS("a"));
+    prom_gauge_t *gauge =
+        prom_collector_registry_must_register_metric(prom_gauge_new("g", "Help.", 1, LABELS("a")));
+    prom_metric_sample_t *sample = prom_metric_sample_from_labels(gauge, LABELS("1"));
+    prom_counter_inc(counter, LABELS("1"));
+    prom_metric_sample_set(sample, 5);
+    assert_int_equal(prom_counter_clear(counter), 0);
+    assert_int_equal(prom_gauge_clear(gauge), 0);
+    assert_false(shows("x_total{a=\"1\"} 1"));
+    assert_false(shows("g{a=\"1\"} 5"));
+    assert_int_equal(prom_metric_sample_add(sample, 2), 0); /* into what is not shown */
+    assert_int_equal(prom_gauge_clear(gauge), 0);
+    assert_int_equal(prom_gauge_inc(gauge, LABELS("1")), 0);
+    assert_int_equal(prom_counter_inc(counter, LABELS("1")), 0);
+    assert_true(shows("g{a=\"1\"} 1"));
+    assert_true(shows("x_total{a=\"1\"} 2"));
+}
+
 static void test_gauges(void **state)
 {
     (void)state;
@@ -226,6 +270,36 @@ static void test_who_owns_buckets(void **state)
     assert_int_equal(prom_histogram_buckets_destroy(many), 0);
 }
 
+static prom_histogram_t *histogram_of(int count, const double bounds[3])
+{
+    prom_histogram_buckets_t *buckets = prom_malloc(sizeof *buckets);
+    double *copy = prom_malloc(3 * sizeof *copy);
+    memcpy(copy, bounds, 3 * sizeof *copy);
+    *buckets = (prom_histogram_buckets_t){.count = count, .upper_bounds = copy};
+    prom_histogram_t *histogram = prom_histogram_new("h", "Help.", buckets, 0, NULL);
+    if (!histogram)
+        assert_int_equal(prom_histogram_buckets_destroy(buckets), 0); /* ours still */
+    return histogram;
+}
+
+static void test_bounds_that_are_none(void **state)
+{
+    static const double refused[][3] = {{NAN, 1, 2},       {1, NAN, 2},      {1, 2, NAN},
+                                        {-INFINITY, 1, 2}, {1, INFINITY, 2}, {3, 1, 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_null(histogram_of(3, refused[i]));
+    assert_null(histogram_of(-1, refused[0]));
+    prom_histogram_buckets_t *empty = prom_malloc(sizeof *empty);
+    *empty = (prom_histogram_buckets_t){.count = 1};
+    assert_null(prom_histogram_new("h", "Help.", empty, 0, NULL));
+    assert_string_equal(prom_last_error(), "the buckets have no bounds");
+    assert_int_equal(prom_histogram_buckets_destroy(empty), 0);
+    prom_histogram_t *zero = histogram_of(3, (double[]){-0.0, 0.0, 1});
+    assert_int_equal(prom_collector_registry_register_metric(zero), 0);
+    assert_true(shows("h_bucket{le=\"0\"} 0"));
+}
+
 static void test_native_side_of_any_bounds(void **state)
 {
     static const double all[][3] = {
@@ -266,6 +340,13 @@ static void test_names_are_validated(void **state)
     const char *keys[17] = {0};
     assert_null(prom_gauge_new("g", "Help.", 17, keys));
     assert_string_equal(prom_last_error(), "g has 17 labels; at most 16 are allowed");
+    char name[300];
+    memset(name, 'a', sizeof name);
+    name[1] = '\n';
+    name[sizeof name - 1] = '\0';
+    assert_null(prom_gauge_new(name, "Help.", 0, NULL)); /* the reason is there, in one line */
+    assert_non_null(strstr(prom_last_error(), "must not begin with a digit"));
+    assert_null(strchr(prom_last_error(), '\n'));
 }
 
 static void test_texts_are_escaped(void **state)
@@ -499,6 +580,73 @@ static void test_the_function_runs_at_the_scrape(void **state)
     assert_true(shows("collected 3"));
 }
 
+static prom_map_t *scrape_again(prom_collector_t *self)
+{
+    (void)self;
+    atomic_fetch_add(&runs, 1);
+    assert_null(prom_collector_registry_bridge(PROM_COLLECTOR_REGISTRY_DEFAULT));
+    assert_string_equal(prom_last_error(), "a collect function must not scrape");
+    return NULL;
+}
+
+static prom_map_t *destroy_itself(prom_collector_t *self)
+{
+    atomic_fetch_add(&runs, 1);
+    assert_int_equal(prom_collector_destroy(self), 0);
+    return NULL;
+}
+
+static prom_map_t *unregister_itself(prom_collector_t *self)
+{
+    atomic_fetch_add(&runs, 1);
+    assert_int_equal(
+        prom_collector_registry_unregister_collector(PROM_COLLECTOR_REGISTRY_DEFAULT, self), 0);
+    return NULL;
+}
+
+static prom_map_t *forget_function(prom_collector_t *self)
+{
+    atomic_fetch_add(&runs, 1);
+    assert_int_equal(prom_collector_set_collect_fn(self, NULL), 0);
+    return NULL;
+}
+
+static prom_map_t *destroy_registry(prom_collector_t *self)
+{
+    (void)self;
+    atomic_fetch_add(&runs, 1);
+    assert_int_equal(prom_collector_registry_destroy(PROM_COLLECTOR_REGISTRY_DEFAULT), 0);
+    return NULL;
+}
+
+/* A function may do to its collector what it likes; each of these runs once. */
+static void test_functions_that_change_what_is_scraped(void **state)
+{
+    static prom_collect_fn *const functions[] = {scrape_again, destroy_itself, unregister_itself,
+                                                 forget_function, destroy_registry};
+    enum { COUNT = sizeof functions / sizeof *functions };
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++) {
+        prom_collector_t *collector = prom_collector_new("c");
+        prom_collector_add_metric(collector, prom_gauge_new("g", "Help.", 0, NULL));
+        prom_collector_set_collect_fn(collector, functions[i]);
+        assert_int_equal(
+            prom_collector_registry_register_collector(PROM_COLLECTOR_REGISTRY_DEFAULT, collector),
+            0);
+        atomic_store(&runs, 0);
+        if (i == COUNT - 1) {
+            assert_null(prom_collector_registry_bridge(PROM_COLLECTOR_REGISTRY_DEFAULT));
+            assert_string_equal(prom_last_error(), "there is no such registry");
+            break;
+        }
+        const bool shown = functions[i] == scrape_again || functions[i] == forget_function;
+        assert_int_equal(shows("g 0"), shown);
+        assert_int_equal(atomic_load(&runs), 1);
+        if (shown)
+            assert_int_equal(prom_collector_destroy(collector), 0);
+    }
+}
+
 static void *scrape_often(void *arg)
 {
     for (int i = 0; i < 200; i++)
@@ -598,13 +746,16 @@ static void test_a_family_of_the_core_as_a_metric(void **state)
     assert_int_not_equal(prom_gauge_set(metric, 5, LABELS("3")), 0); /* the cap is the family's */
     assert_int_not_equal(prom_collector_registry_register_metric(metric), 0);
     assert_int_equal(prom_gauge_destroy(metric), 0);
+    prom_metric_sample_t *sample =
+        prom_metric_sample_of_series(metric_resolve(family, LABELS("2")));
+    assert_int_equal(prom_metric_sample_add(sample, 1), 0);
     const struct metric_scrape_options options = {.format = METRIC_TEXT};
     struct metric_scrape *scrape = metric_scrape_begin(core, &options);
     struct metric_buffer out = {0};
     while (metric_scrape_step(scrape, &out, 1000)) {
     }
     metric_scrape_end(&scrape);
-    static const char expected[] = "# HELP g Help.\n# TYPE g gauge\ng{a=\"1\"} 3\ng{a=\"2\"} 4\n";
+    static const char expected[] = "# HELP g Help.\n# TYPE g gauge\ng{a=\"1\"} 3\ng{a=\"2\"} 5\n";
     assert_int_equal(out.length, sizeof expected - 1);
     assert_memory_equal(out.data, expected, out.length);
     metric_buffer_free(&out);
@@ -618,10 +769,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_counters),
         TEST(test_a_counter_never_goes_down),
+        TEST(test_a_counter_that_is_counted_elsewhere),
+        TEST(test_clearing_gauges_and_counts),
         TEST(test_gauges),
         TEST(test_histograms_have_their_buckets),
         TEST(test_buckets),
         TEST(test_who_owns_buckets),
+        TEST(test_bounds_that_are_none),
         TEST(test_native_side_of_any_bounds),
         TEST(test_names_are_validated),
         TEST(test_texts_are_escaped),
@@ -635,6 +789,7 @@ int main(void)
         TEST(test_removing),
         TEST(test_a_scrape_keeps_what_it_reads),
         TEST(test_the_function_runs_at_the_scrape),
+        TEST(test_functions_that_change_what_is_scraped),
         TEST(test_two_scrapers_at_once),
         TEST(test_the_process_in_true_units),
         TEST(test_the_process_from_files),

@@ -32,10 +32,10 @@ class Installed:
     def __exit__(self, *_):
         self.temporary.cleanup()
 
-    def flags(self):
+    def flags(self, *options):
         """What a program compiles and links with."""
         return subprocess.check_output(
-            ["pkg-config", "--cflags", "--libs", self.package], text=True,
+            ["pkg-config", "--cflags", "--libs", *options, self.package], text=True,
             env={**os.environ, "PKG_CONFIG_PATH": str(self.pc.parent)}).split()
 
     def build(self, source, *options):
