@@ -40,11 +40,13 @@ void collectors_channels_moved(struct collectors *collectors, const struct hando
 /* All four begin at 0, so that the first publication is an increase. */
 static void show_feed(struct collectors *collectors, const struct handoff_feed_stats *feed)
 {
-    struct metric_series *series[sizeof feed_rows / sizeof *feed_rows];
-    for (size_t i = 0; i < sizeof feed_rows / sizeof *feed_rows; i++)
-        series[i] = feed_series(collectors, feed_rows[i], feed->channel, feed->receiver);
-    metric_gauge_set(series[1], (double)feed->pending);
-    metric_gauge_set(series[3], (double)feed->oldest_pending_ns / 1e9);
+    const char *const names[] = {feed->channel, feed->receiver};
+    feed_series(collectors, COLLECTORS_CHANNEL_PUBLISHED, feed->channel, feed->receiver);
+    feed_series(collectors, COLLECTORS_CHANNEL_REDELIVERED, feed->channel, feed->receiver);
+    prom_metric_sample_set(collectors_gauge(collectors, COLLECTORS_CHANNEL_PENDING, names),
+                           (double)feed->pending);
+    prom_metric_sample_set(collectors_gauge(collectors, COLLECTORS_CHANNEL_OLDEST_PENDING, names),
+                           (double)feed->oldest_pending_ns / 1e9);
 }
 
 static void collect_feed(void *context, const struct handoff_feed_stats *feed)

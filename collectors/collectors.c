@@ -51,24 +51,26 @@ static bool register_rows(struct collectors *collectors)
         if (family == NULL)
             return false;
         collectors->families[row] = family;
-        if (rows[row].labels[0] != NULL)
-            continue;
-        collectors->single[row] = metric_resolve(family, NULL);
-        if (rows[row].type != METRIC_GAUGE)
-            continue;
-        collectors->gauges[row] = prom_metric_of_family(family);
-        if (collectors->gauges[row] == NULL)
+        if (rows[row].labels[0] == NULL)
+            collectors->single[row] = metric_resolve(family, NULL);
+        collectors->metrics[row] = prom_metric_of_family(family);
+        if (collectors->metrics[row] == NULL)
             return false;
     }
     return true;
 }
 
+prom_metric_sample_t *collectors_gauge(const struct collectors *collectors, enum collectors_row row,
+                                       const char *const *labels)
+{
+    return prom_metric_sample_of_series(metric_resolve(collectors->families[row], labels));
+}
+
 static void set_build_info(struct collectors *collectors, const struct collectors_options *options)
 {
     bool known = options->revision != NULL && *options->revision != '\0';
-    const char *const labels[] = {options->version, known ? options->revision : "unknown",
-                                  __VERSION__};
-    metric_gauge_set(metric_resolve(collectors->families[COLLECTORS_BUILD_INFO], labels), 1);
+    const char *labels[] = {options->version, known ? options->revision : "unknown", __VERSION__};
+    prom_gauge_set(collectors->metrics[COLLECTORS_BUILD_INFO], 1, labels);
 }
 
 static struct metric_series *scrapes_of_code(struct collectors *collectors, int code)
@@ -83,8 +85,8 @@ static void read_dropped(void *arg)
 {
     struct collectors *collectors = arg;
     BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
-    metric_mirror(collectors->single[COLLECTORS_SERIES_DROPPED],
-                  (double)metric_series_dropped(collectors->registry));
+    prom_counter_set(collectors->metrics[COLLECTORS_SERIES_DROPPED],
+                     (double)metric_series_dropped(collectors->registry), NULL);
 }
 
 struct collectors *collectors_new(const struct collectors_options *options)
@@ -123,7 +125,7 @@ void collectors_free(struct collectors **collectors)
     *collectors = NULL;
     collectors_targets_free(&dying->targets);
     for (size_t row = 0; row < COLLECTORS_ROWS; row++)
-        prom_gauge_destroy(dying->gauges[row]);
+        prom_gauge_destroy(dying->metrics[row]);
     metric_registry_free(&dying->registry);
     dying->magic = 0;
     free(dying);
@@ -137,25 +139,25 @@ struct metric_registry *collectors_registry(struct collectors *collectors)
 
 void collectors_scrape_started(struct collectors *collectors)
 {
-    metric_gauge_add(collectors->single[COLLECTORS_SCRAPES_IN_FLIGHT], 1);
+    prom_gauge_inc(collectors->metrics[COLLECTORS_SCRAPES_IN_FLIGHT], NULL);
 }
 
 void collectors_scrape_done(struct collectors *collectors, int code, double seconds)
 {
-    metric_gauge_add(collectors->single[COLLECTORS_SCRAPES_IN_FLIGHT], -1);
+    prom_gauge_dec(collectors->metrics[COLLECTORS_SCRAPES_IN_FLIGHT], NULL);
     metric_observe(collectors->single[COLLECTORS_SCRAPE_DURATION], seconds);
     metric_add(scrapes_of_code(collectors, code), 1);
 }
 
 void collectors_config_reloaded(struct collectors *collectors, bool ok)
 {
-    metric_gauge_set(collectors->single[COLLECTORS_CONFIG_RELOAD_SUCCESSFUL], ok ? 1 : 0);
+    prom_gauge_set(collectors->metrics[COLLECTORS_CONFIG_RELOAD_SUCCESSFUL], ok ? 1 : 0, NULL);
     if (!ok)
         return;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    metric_gauge_set(collectors->single[COLLECTORS_CONFIG_RELOAD_TIME],
-                     (double)now.tv_sec + (double)now.tv_nsec / 1e9);
+    prom_gauge_set(collectors->metrics[COLLECTORS_CONFIG_RELOAD_TIME],
+                   (double)now.tv_sec + (double)now.tv_nsec / 1e9, NULL);
 }
 
 void collectors_log_suppressed(struct collectors *collectors, uint64_t lines)

@@ -175,20 +175,20 @@ void collectors_client_read(void *arg)
     if (collectors->client == NULL)
         return;
     handoff_client_stats(collectors->client, &stats);
-    prom_gauge_set(collectors->gauges[COLLECTORS_STORE_BYTES], (double)stats.store_bytes, NULL);
-    prom_gauge_set(collectors->gauges[COLLECTORS_STORE_DISPLACED],
+    prom_gauge_set(collectors->metrics[COLLECTORS_STORE_BYTES], (double)stats.store_bytes, NULL);
+    prom_gauge_set(collectors->metrics[COLLECTORS_STORE_DISPLACED],
                    stats.store_displaced != NULL ? 1 : 0, NULL);
-    prom_gauge_set(collectors->gauges[COLLECTORS_STORE_DISK_FREE], (double)stats.disk_free_bytes,
+    prom_gauge_set(collectors->metrics[COLLECTORS_STORE_DISK_FREE], (double)stats.disk_free_bytes,
                    NULL);
-    prom_gauge_set(collectors->gauges[COLLECTORS_STORE_DISK_SIZE], (double)stats.disk_bytes, NULL);
-    prom_gauge_set(collectors->gauges[COLLECTORS_SPINE_UP], stats.spine_up ? 1 : 0, NULL);
-    prom_gauge_set(collectors->gauges[COLLECTORS_SPINE_COMPLETE], stats.spine_complete ? 1 : 0,
+    prom_gauge_set(collectors->metrics[COLLECTORS_STORE_DISK_SIZE], (double)stats.disk_bytes, NULL);
+    prom_gauge_set(collectors->metrics[COLLECTORS_SPINE_UP], stats.spine_up ? 1 : 0, NULL);
+    prom_gauge_set(collectors->metrics[COLLECTORS_SPINE_COMPLETE], stats.spine_complete ? 1 : 0,
                    NULL);
-    prom_gauge_set(collectors->gauges[COLLECTORS_TOKENIZER_EXACT], stats.exact_tokens ? 1 : 0,
+    prom_gauge_set(collectors->metrics[COLLECTORS_TOKENIZER_EXACT], stats.exact_tokens ? 1 : 0,
                    NULL);
-    prom_gauge_set(collectors->gauges[COLLECTORS_OLDEST_OPEN_TASK],
+    prom_gauge_set(collectors->metrics[COLLECTORS_OLDEST_OPEN_TASK],
                    event_seconds(stats.oldest_open_task_ns), NULL);
-    prom_gauge_set(collectors->gauges[COLLECTORS_TASK_STALLED_AFTER],
+    prom_gauge_set(collectors->metrics[COLLECTORS_TASK_STALLED_AFTER],
                    (double)stats.task_stalled_after_ms / 1e3, NULL);
     collectors_retention_read(collectors, &stats.retention);
     collectors_standing_read(collectors);

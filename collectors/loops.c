@@ -12,8 +12,8 @@ void collectors_loops_init(struct collectors *collectors)
                                                         [COLLECTORS_LOOP_WEB] = "web",
                                                         [COLLECTORS_LOOP_API] = "api"};
     for (int i = 0; i < COLLECTORS_LOOPS; i++)
-        collectors->loop_turns[i] = metric_resolve(collectors->families[COLLECTORS_LOOP_TURN_MAX],
-                                                   (const char *const[]){names[i]});
+        collectors->loop_turns[i] =
+            collectors_gauge(collectors, COLLECTORS_LOOP_TURN_MAX, (const char *const[]){names[i]});
 }
 
 void collectors_watch_loops(struct collectors *collectors,
@@ -30,6 +30,7 @@ void collectors_loops_read(void *arg)
     struct collectors *collectors = arg;
     BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
     for (int i = 0; collectors->longest_turn && i < COLLECTORS_LOOPS; i++)
-        metric_gauge_set(collectors->loop_turns[i],
-                         collectors->longest_turn(collectors->loops_host, (enum collectors_loop)i));
+        prom_metric_sample_set(
+            collectors->loop_turns[i],
+            collectors->longest_turn(collectors->loops_host, (enum collectors_loop)i));
 }

@@ -16,13 +16,13 @@
 static void set_known(struct collectors *collectors, enum collectors_row row, double value)
 {
     if (!isnan(value))
-        prom_gauge_set(collectors->gauges[row], value, NULL);
+        prom_gauge_set(collectors->metrics[row], value, NULL);
 }
 
-static void mirror_known(struct collectors *collectors, enum collectors_row row, double value)
+static void set_known_counter(struct collectors *collectors, enum collectors_row row, double value)
 {
     if (!isnan(value))
-        metric_mirror(collectors->single[row], value);
+        prom_counter_set(collectors->metrics[row], value, NULL);
 }
 
 void collectors_process_read(void *arg)
@@ -31,7 +31,7 @@ void collectors_process_read(void *arg)
     struct prom_process_reading reading;
     BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
     prom_process_read(NULL, NULL, &reading);
-    mirror_known(collectors, COLLECTORS_PROCESS_CPU, reading.cpu_seconds);
+    set_known_counter(collectors, COLLECTORS_PROCESS_CPU, reading.cpu_seconds);
     set_known(collectors, COLLECTORS_PROCESS_START_TIME, reading.start_time_seconds);
     set_known(collectors, COLLECTORS_PROCESS_THREADS, reading.threads);
     set_known(collectors, COLLECTORS_PROCESS_VIRTUAL_MEMORY, reading.virtual_bytes);
@@ -39,6 +39,6 @@ void collectors_process_read(void *arg)
     set_known(collectors, COLLECTORS_PROCESS_RESIDENT_MEMORY, reading.resident_bytes);
     set_known(collectors, COLLECTORS_PROCESS_OPEN_FDS, reading.open_fds);
     set_known(collectors, COLLECTORS_PROCESS_MAX_FDS, reading.most_fds);
-    mirror_known(collectors, COLLECTORS_PROCESS_RECEIVED, reading.received_bytes);
-    mirror_known(collectors, COLLECTORS_PROCESS_SENT, reading.sent_bytes);
+    set_known_counter(collectors, COLLECTORS_PROCESS_RECEIVED, reading.received_bytes);
+    set_known_counter(collectors, COLLECTORS_PROCESS_SENT, reading.sent_bytes);
 }

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of metrics.def as an index, for the collectors among themselves. */
+/*
+ * The rows of metrics.def as an index, for the collectors among themselves.
+ *
+ * What is set (gauges, and counters that are kept elsewhere), mostly when a scrape begins, goes
+ * through prom.h, as in any program that uses it. What is counted as it happens goes to series of
+ * the core: they take an exemplar and more than 1 at a time, and need no check of a result.
+ */
 #ifndef COLLECTORS_ROWS_H
 #define COLLECTORS_ROWS_H
 
@@ -8,6 +14,7 @@
 #include "collectors/collectors.h"
 #include "collectors/targets.h"
 #include "lib/metrics/metric.h"
+#include "lib/prom/prom_counter.h"
 #include "lib/prom/prom_gauge.h"
 
 enum collectors_row {
@@ -45,9 +52,8 @@ enum collectors_removal {
     COLLECTORS_REMOVALS,
 };
 struct collectors_retention {
-    struct metric_series *body_bytes, *index_bytes;
-    struct metric_series *oldest_body, *oldest_key, *oldest_chain;
-    struct metric_series *removed[COLLECTORS_REMOVALS];
+    prom_metric_sample_t *body_bytes, *index_bytes;
+    prom_metric_sample_t *oldest_body, *oldest_key, *oldest_chain;
 };
 
 struct collectors {
@@ -55,13 +61,13 @@ struct collectors {
     struct metric_registry *registry;
     struct metric_family *families[COLLECTORS_ROWS];
     struct metric_series *single[COLLECTORS_ROWS]; /* the series of a row without labels */
-    prom_gauge_t *gauges[COLLECTORS_ROWS]; /* of a gauge without labels, for what a scrape sets */
+    prom_metric_t *metrics[COLLECTORS_ROWS];       /* the families once more, for what is set */
     struct metric_series *stages[COLLECTORS_STAGES];
     struct metric_series *hop_depth[HANDOFF_PATTERN_COUNT];
     struct metric_series *observations[COLLECTORS_OBSERVATIONS];
     struct collectors_retention retention;
     struct metric_series *shortages[HANDOFF_SHORTAGE_COUNT];
-    struct metric_series *loop_turns[COLLECTORS_LOOPS];
+    prom_metric_sample_t *loop_turns[COLLECTORS_LOOPS];
     struct metric_series *decisions[HANDOFF_ACTION_COUNT];
     struct metric_series *secrets[HANDOFF_SECRET_COUNT][HANDOFF_SECRET_PLACE_COUNT];
     const struct collectors_call *calls; /* constant once they are counted */
@@ -73,6 +79,10 @@ struct collectors {
     double (*longest_turn)(void *host, enum collectors_loop loop); /* NULL: not known yet */
     void *loops_host;
 };
+
+/* The series of a gauge, found once; that of "other" if the family is full. */
+prom_metric_sample_t *collectors_gauge(const struct collectors *collectors, enum collectors_row row,
+                                       const char *const *labels);
 
 /* The hook that reads process_*. Sets what it can read and leaves the rest as it was. */
 void collectors_process_read(void *arg);

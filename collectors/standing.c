@@ -16,21 +16,22 @@
 
 void collectors_standing_resolve(struct collectors *collectors, struct collectors_target *target)
 {
-    struct metric_family *const *families = collectors->families;
     const char *const name[] = {target->name};
-    target->in_flight = metric_resolve(families[COLLECTORS_IN_FLIGHT], name);
-    target->oldest_in_flight = metric_resolve(families[COLLECTORS_OLDEST_IN_FLIGHT], name);
-    target->parked_entries = metric_resolve(families[COLLECTORS_PARKED_ENTRIES], name);
-    target->oldest_parked = metric_resolve(families[COLLECTORS_OLDEST_PARKED], name);
+    target->in_flight = collectors_gauge(collectors, COLLECTORS_IN_FLIGHT, name);
+    target->oldest_in_flight = collectors_gauge(collectors, COLLECTORS_OLDEST_IN_FLIGHT, name);
+    target->parked_entries = collectors_gauge(collectors, COLLECTORS_PARKED_ENTRIES, name);
+    target->oldest_parked = collectors_gauge(collectors, COLLECTORS_OLDEST_PARKED, name);
     if (strcmp(target->name, handoff_reserved_name(HANDOFF_RESERVED_OTHER)) == 0)
         return;
-    target->consecutive_failures = metric_resolve(families[COLLECTORS_CONSECUTIVE_FAILURES], name);
-    target->consecutive_refusals = metric_resolve(families[COLLECTORS_CONSECUTIVE_REFUSALS], name);
-    target->timeout = metric_resolve(families[COLLECTORS_AGENT_TIMEOUT], name);
+    target->consecutive_failures =
+        collectors_gauge(collectors, COLLECTORS_CONSECUTIVE_FAILURES, name);
+    target->consecutive_refusals =
+        collectors_gauge(collectors, COLLECTORS_CONSECUTIVE_REFUSALS, name);
+    target->timeout = collectors_gauge(collectors, COLLECTORS_AGENT_TIMEOUT, name);
     for (int i = 0; i < HANDOFF_CIRCUIT_COUNT; i++) {
         const char *circuit = handoff_circuit_name((enum handoff_circuit)i);
-        target->circuit[i] = metric_resolve(families[COLLECTORS_CIRCUIT_STATE],
-                                            (const char *const[]){target->name, circuit});
+        target->circuit[i] = collectors_gauge(collectors, COLLECTORS_CIRCUIT_STATE,
+                                              (const char *const[]){target->name, circuit});
     }
 }
 
@@ -42,20 +43,21 @@ struct standing {
 static void show_agent_stats(const struct collectors_target *target,
                              const struct handoff_agent_stats *agent)
 {
-    metric_gauge_set(target->in_flight, agent->in_flight);
-    metric_gauge_set(target->oldest_in_flight, (double)agent->oldest_in_flight_ns / 1e9);
-    metric_gauge_set(target->parked_entries, (double)agent->parked);
-    metric_gauge_set(target->oldest_parked, (double)agent->oldest_parked_ns / 1e9);
+    prom_metric_sample_set(target->in_flight, agent->in_flight);
+    prom_metric_sample_set(target->oldest_in_flight, (double)agent->oldest_in_flight_ns / 1e9);
+    prom_metric_sample_set(target->parked_entries, (double)agent->parked);
+    prom_metric_sample_set(target->oldest_parked, (double)agent->oldest_parked_ns / 1e9);
 }
 
 static void show_circuit(const struct collectors_target *target,
                          const struct handoff_agent_stats *agent)
 {
-    metric_gauge_set(target->consecutive_failures, agent->consecutive_failures);
-    metric_gauge_set(target->consecutive_refusals, agent->consecutive_refusals);
-    metric_gauge_set(target->timeout, (double)agent->timeout_ms / 1e3);
+    prom_metric_sample_set(target->consecutive_failures, agent->consecutive_failures);
+    prom_metric_sample_set(target->consecutive_refusals, agent->consecutive_refusals);
+    prom_metric_sample_set(target->timeout, (double)agent->timeout_ms / 1e3);
     for (int i = 0; i < HANDOFF_CIRCUIT_COUNT; i++)
-        metric_gauge_set(target->circuit[i], (enum handoff_circuit)i == agent->circuit ? 1 : 0);
+        prom_metric_sample_set(target->circuit[i],
+                               (enum handoff_circuit)i == agent->circuit ? 1 : 0);
 }
 
 /* Only agents that pull have these, and a reload may change whether an agent does. Under the lock:
@@ -65,10 +67,8 @@ static void begin_inbox(struct collectors *collectors, struct collectors_target 
     const char *const name[] = {target->name};
     pthread_mutex_lock(&collectors->targets.lock);
     if (target->configured) {
-        target->inbox_waiting =
-            metric_resolve(collectors->families[COLLECTORS_INBOX_WAITING], name);
-        target->inbox_polled =
-            metric_resolve(collectors->families[COLLECTORS_INBOX_LAST_POLL], name);
+        target->inbox_waiting = collectors_gauge(collectors, COLLECTORS_INBOX_WAITING, name);
+        target->inbox_polled = collectors_gauge(collectors, COLLECTORS_INBOX_LAST_POLL, name);
     }
     pthread_mutex_unlock(&collectors->targets.lock);
 }
@@ -80,8 +80,8 @@ static void show_inbox(struct collectors *collectors, struct collectors_target *
         begin_inbox(collectors, target);
     if (target->inbox_waiting == NULL)
         return;
-    metric_gauge_set(target->inbox_waiting, (double)agent->waiting);
-    metric_gauge_set(target->inbox_polled, (double)agent->polled_ms / 1e3);
+    prom_metric_sample_set(target->inbox_waiting, (double)agent->waiting);
+    prom_metric_sample_set(target->inbox_polled, (double)agent->polled_ms / 1e3);
 }
 
 static int64_t greater_age(int64_t a, int64_t b)

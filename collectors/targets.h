@@ -23,6 +23,7 @@
 
 #include "client/handoff.h"
 #include "lib/metrics/metric.h"
+#include "lib/prom/prom_metric_sample.h"
 
 struct collectors;
 
@@ -52,10 +53,10 @@ struct collectors_target {
     struct metric_series *attempts[HANDOFF_RESULT_COUNT];
     struct metric_series *opened, *parked[HANDOFF_REASON_COUNT], *replayed;
     /* standing.c */
-    struct metric_series *in_flight, *oldest_in_flight, *parked_entries, *oldest_parked;
-    struct metric_series *consecutive_failures, *consecutive_refusals, *timeout,
+    prom_metric_sample_t *in_flight, *oldest_in_flight, *parked_entries, *oldest_parked;
+    prom_metric_sample_t *consecutive_failures, *consecutive_refusals, *timeout,
         *circuit[HANDOFF_CIRCUIT_COUNT];                /* not of "other" */
-    struct metric_series *inbox_waiting, *inbox_polled; /* NULL: it has not pulled yet */
+    prom_metric_sample_t *inbox_waiting, *inbox_polled; /* NULL: it has not pulled yet */
 
     char name[];
 };
