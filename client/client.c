@@ -275,6 +275,12 @@ static int64_t age_ns(int64_t now_ms, int64_t then_ms)
     return then_ms == 0 ? 0 : now_ms > then_ms ? (now_ms - then_ms) * 1000000 : 1;
 }
 
+/* Retention, which removes the oldest first, has removed all that finished before it. */
+static int64_t kept_from_ms(const struct handoff_store_kept *kept)
+{
+    return kept->oldest_row_ms > 0 ? kept->oldest_row_ms : kept->removed_through_ms + 1;
+}
+
 static int64_t oldest_open_task_ns(const struct handoff_client *client)
 {
     struct handoff_store_kept kept;
@@ -282,7 +288,7 @@ static int64_t oldest_open_task_ns(const struct handoff_client *client)
         return 0;
     handoff_store_kept(client->store, &kept);
     return age_ns(base_wall_ms(&base_clock_system),
-                  handoff_open_tasks_oldest_ms(client->open_tasks, kept.oldest_row_ms));
+                  handoff_open_tasks_oldest_ms(client->open_tasks, kept_from_ms(&kept)));
 }
 
 static struct handoff_retention_stats retention_stats(const struct handoff_client *client)

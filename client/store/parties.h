@@ -8,8 +8,9 @@
  *
  * The parties to a task are the source of its first handoff, which began it, and all agents that
  * one of its handoffs was sent to. The source of a later handoff is not one by that: otherwise
- * naming a task would be enough to join it. The first is the first that retention has left; its
- * source was a party when it was accepted.
+ * naming a task would be enough to join it. A handoff that retention removed counts as long as its
+ * chain lives (contribution_rows.h), but for agents that were only tried. Without it, the first
+ * that is left is the first; its source was a party when it was accepted.
  *
  * The receivers of a publication (channels.h) are parties to its envelope, and each to its own
  * delivery.

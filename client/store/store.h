@@ -266,9 +266,10 @@ struct handoff_store_kept {
     /* when the oldest one finished that has its body, a key, its row: wall clock; 0: there is none
      */
     int64_t oldest_body_ms, oldest_key_ms, oldest_row_ms;
-    uint64_t bodies_for_size;        /* removed alone */
-    uint64_t rows_for_age;           /* removed whole */
-    uint64_t rows_for_size;          /* likewise, though younger */
+    int64_t removed_through_ms; /* when the last one finished that was removed whole; 0: none */
+    uint64_t bodies_for_size;   /* removed alone */
+    uint64_t rows_for_age;      /* removed whole */
+    uint64_t rows_for_size;     /* likewise, though younger */
     uint64_t orphans, orphans_bytes; /* files of bodies that no row named, and that were removed */
 };
 

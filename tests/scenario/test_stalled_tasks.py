@@ -104,6 +104,17 @@ class Stalled(Case):
         self.complete("goes-on")
         self.rests()
 
+    def test_a_task_that_retention_removed_waits_no_longer(self):
+        self.start(ack, **WATCHED, storage={"retention": {"age": "1s"}})
+        sent = self.caller.send().json()["id"]
+        self.waits()
+
+        def gone():
+            self.assertEqual(self.caller.call("GET", f"/v1/handoffs/{sent}").status, 404)
+            return True
+        eventually(gone, "retention removes it")
+        eventually(lambda: self.value() == 0, "nothing of the task is left")
+
     def test_without_the_key_nothing_is_watched(self):
         self.start(ack)
         self.caller.send()

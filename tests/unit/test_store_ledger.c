@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/store/handoffs.h"
+#include "client/store/parties.h"
 #include "client/store/sqlite/migrate.h"
 #include "client/store/sqlite/retained_size.h"
 #include "client/store/sqlite/retention.h"
@@ -760,10 +761,42 @@ static void test_removing_a_handoff_leaves_its_parents_continued(void **state)
     const struct made c =
         accept((struct wanted){.source = "coder", .target = "tester", .parents = {&b, &a}});
     accept((struct wanted){.source = "tester", .target = "writer", .parents = {&c}});
-    finish(&c);
+    settle(&c, HANDOFF_STATE_ACKNOWLEDGED, "tester");
     assert_int_equal(step(by_age).envelopes, 1);
     open_store();
     ASSERT_CONTINUED("coder", &b);
+}
+
+static void test_what_retention_removed_from_a_chain_is_continued_by_its_agents(void **state)
+{
+    bool is_party;
+    (void)state;
+    const struct made a = accept((struct wanted){.source = "planner", .target = "coder"});
+    const struct made b =
+        accept((struct wanted){.source = "coder", .target = "tester", .parents = {&a}});
+    settle(&a, HANDOFF_STATE_ACKNOWLEDGED, "substitute");
+    assert_int_equal(step(by_age).envelopes, 1);
+    assert_sound();
+    open_store();
+    ASSERT_CONTINUED("coder", &a);
+    ASSERT_CONTINUED("substitute", &a);
+    ASSERT_CONTINUED("tester", &b);
+    assert_true(find_continued("task", "planner")->began_it);
+    assert_memory_equal(&find_continued("task", "planner")->first, &a.id, sizeof a.id);
+    assert_false(find_continued("task", "stranger")->is_party);
+    assert_int_equal(handoff_store_is_party(fixture.store, &a.id, base_span_text("coder"),
+                                            &is_party, &fixture.error),
+                     HANDOFF_OK);
+    assert_true(is_party);
+    const struct made c = accept((struct wanted){.parents = {&a}});
+    const struct made edit = accept((struct wanted){.parents = {&a}, .replaces = &b.id});
+    assert_int_equal(get_ledger((const struct made *const[]){&c, &edit}, 2), HANDOFF_OK);
+    assert_int_equal(fixture.count, 3);
+    assert_true(fixture.list[0].envelope_is_gone);
+    assert_memory_equal(&fixture.list[0].id, &a.id, sizeof a.id);
+    assert_int_equal(get_ledger((const struct made *const[]){&a}, 1), HANDOFF_OK);
+    assert_int_equal(fixture.count, 1);
+    assert_sound();
 }
 
 static void test_an_envelope_that_is_wrongly_taken_for_handed_off_is_noticed(void **state)
@@ -1009,6 +1042,7 @@ int main(void)
         WITH_STORE(test_siblings_go_one_by_one_and_the_parent_with_the_last),
         WITH_STORE(test_removing_what_was_only_assembled_does_not_continue_its_parents),
         WITH_STORE(test_removing_a_handoff_leaves_its_parents_continued),
+        WITH_STORE(test_what_retention_removed_from_a_chain_is_continued_by_its_agents),
         WITH_STORE(test_an_envelope_that_is_wrongly_taken_for_handed_off_is_noticed),
         WITH_STORE(test_in_a_store_of_before_what_was_only_assembled_continues_nothing),
         WITH_STORE(test_no_retention_takes_an_ancestor_from_what_is_left),

@@ -70,7 +70,7 @@ static enum handoff_code insert_contribution(struct handoff_db *db, int64_t seq,
 }
 
 struct found_envelope {
-    int64_t seq; /* 0: it is not there */
+    int64_t seq; /* 0: neither it nor its contribution is there */
     bool has_contribution, replaced;
 };
 
@@ -79,8 +79,10 @@ static enum handoff_code find_by_id(struct handoff_db *db, const struct base_uui
 {
     sqlite3_stmt *find = handoff_db_statement(
         db,
-        "SELECT e.seq, c.seq IS NOT NULL, c.replaced_by IS NOT NULL FROM envelopes e"
-        " LEFT JOIN contributions c ON c.seq = e.seq WHERE e.id = ?1",
+        "SELECT f.seq, c.seq IS NOT NULL, c.replaced_by IS NOT NULL FROM"
+        " (SELECT " HANDOFF_SEQ_OF_ID(
+            "?1") " AS seq) f"
+                  " LEFT JOIN contributions c ON c.seq = f.seq WHERE f.seq IS NOT NULL",
         error);
     *found = (struct found_envelope){0};
     if (!find)
@@ -157,22 +159,22 @@ static enum handoff_code set_contribution_root(struct handoff_db *db, int64_t se
 }
 
 /* Where the replaced one has no row yet, it is of an older version. */
-static enum handoff_code mark_replaced(struct handoff_db *db,
-                                       const struct handoff_store_put_envelope *put,
-                                       struct handoff_error *error)
+static enum handoff_code mark_replaced(struct handoff_db *db, int64_t seq,
+                                       const struct base_uuid *by, struct handoff_error *error)
 {
-    sqlite3_stmt *mark = handoff_db_statement(
-        db,
-        "INSERT INTO contributions (seq, hop, replaced_by) SELECT seq, 0, ?2 FROM envelopes"
-        " WHERE id = ?1 ON CONFLICT (seq) DO UPDATE SET replaced_by = excluded.replaced_by",
-        error);
+    sqlite3_stmt *mark =
+        handoff_db_statement(db,
+                             "INSERT INTO contributions (seq, hop, replaced_by) VALUES (?1, 0, ?2)"
+                             " ON CONFLICT (seq) DO UPDATE SET replaced_by = excluded.replaced_by",
+                             error);
     if (!mark)
         return handoff_db_failure(db, NULL);
-    sqlite3_bind_blob(mark, 1, put->replaces.bytes, sizeof put->replaces.bytes, SQLITE_STATIC);
-    sqlite3_bind_blob(mark, 2, put->id.bytes, sizeof put->id.bytes, SQLITE_STATIC);
+    sqlite3_bind_int64(mark, 1, seq);
+    sqlite3_bind_blob(mark, 2, by->bytes, sizeof by->bytes, SQLITE_STATIC);
     return handoff_db_do(db, mark, error);
 }
 
+/* What has expired may be gone without a trace meanwhile. */
 static enum handoff_code take_its_place(struct handoff_db *db,
                                         const struct handoff_store_put_envelope *put,
                                         struct handoff_error *error)
@@ -181,8 +183,8 @@ static enum handoff_code take_its_place(struct handoff_db *db,
     enum handoff_code code = find_by_id(db, &put->replaces, &old, error);
     if (code == HANDOFF_OK && old.replaced)
         return parent_is_replaced(&put->replaces, error);
-    if (code == HANDOFF_OK)
-        code = mark_replaced(db, put, error);
+    if (code == HANDOFF_OK && old.seq != 0)
+        code = mark_replaced(db, old.seq, &put->id, error);
     return code == HANDOFF_OK ? handoff_addressed_anew(db, old.seq, error) : code;
 }
 
@@ -298,8 +300,9 @@ static enum handoff_code make_orphan(struct handoff_db *db, int64_t seq, int64_t
                        "UPDATE contributions SET (id, task_id, created_at, digest) ="
                        " (SELECT id, task_id, created_at, digest FROM envelopes WHERE seq = ?1),"
                        " source = coalesce((SELECT source FROM handoffs WHERE seq = ?1), source),"
-                       " target = coalesce((SELECT target FROM handoffs WHERE seq = ?1), target)"
-                       " WHERE seq = ?1",
+                       " target = coalesce((SELECT target FROM handoffs WHERE seq = ?1), target),"
+                       " asked_target = (SELECT asked_target FROM handoffs"
+                       "  WHERE seq = ?1 AND asked_target <> target) WHERE seq = ?1",
                        seq, 0, error);
     if (code == HANDOFF_OK)
         code = do_with(db,
@@ -348,6 +351,8 @@ static enum handoff_code remove_contribution(struct handoff_db *db, int64_t seq,
                 seq, 0, error);
     if (code == HANDOFF_OK)
         code = do_with(db, "DELETE FROM contributions WHERE seq = ?1", seq, 0, error);
+    if (code == HANDOFF_OK)
+        code = do_with(db, "DELETE FROM addressed WHERE seq = ?1", seq, 0, error);
     while (code == HANDOFF_OK) {
         code = take_parent(db, seq, &parent, error);
         if (code != HANDOFF_OK || parent == 0)

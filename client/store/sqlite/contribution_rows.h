@@ -3,6 +3,8 @@
  * contribution_rows.h - writing what envelopes contributed, and removing it.
  *
  * A contribution whose envelope retention removed is an orphan: it stays as long as it has a child.
+ * Meanwhile it can be continued as before, and its source and receivers are parties to its task;
+ * agents that were only tried are forgotten with their attempts.
  * Its bytes are charged to a descendant that still has its envelope: they are part of that one's
  * row_bytes. So they count while the descendant is finished, as everything that only retention
  * keeps, and not while it is live or parked; and they go, or are charged to another, when it goes.
@@ -24,6 +26,11 @@ enum handoff_kept_form {
     HANDOFF_KEPT_BODY,        /* of an older version's envelope */
     HANDOFF_KEPT_INHERITANCE, /* likewise, where the body was removed before */
 };
+
+/* SQL: the seq of the envelope or orphan with this id; NULL: there is none. */
+#define HANDOFF_SEQ_OF_ID(id)                                                                      \
+    "coalesce((SELECT seq FROM envelopes WHERE id = " id                                           \
+    "), (SELECT seq FROM contributions WHERE id = " id "))"
 
 /* Behind the envelope. not_found: a parent was removed meanwhile. */
 enum handoff_code handoff_contribution_insert(struct handoff_db *db, int64_t seq,

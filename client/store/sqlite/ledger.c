@@ -74,7 +74,8 @@ static enum handoff_code find_envelope(struct handoff_db *db, const struct base_
                                        struct handoff_error *error)
 {
     char text[BASE_UUID_TEXT];
-    sqlite3_stmt *find = handoff_db_statement(db, "SELECT 1 FROM envelopes WHERE id = ?1", error);
+    sqlite3_stmt *find =
+        handoff_db_statement(db, "SELECT 1 WHERE " HANDOFF_SEQ_OF_ID("?1") " IS NOT NULL", error);
     if (!find)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_blob(find, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
@@ -91,14 +92,20 @@ static enum handoff_code find_envelope(struct handoff_db *db, const struct base_
  * SQLite would carry the texts through its sorter. */
 static const char select_ledger[] =
     "WITH RECURSIVE given(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM given WHERE n < ?2),"
-    " up(seq) AS (SELECT e.seq FROM given JOIN envelopes e ON e.id = substr(?1, n * 16 - 15, 16)"
-    " UNION SELECT l.parent FROM up JOIN lineage l ON l.child = up.seq)"
-    " SELECT up.seq, coalesce(e.id, c.id), coalesce(c.hop, 0),"
-    " coalesce(e.created_at, c.created_at), coalesce(e.task_id, c.task_id),"
-    " coalesce(h.source, c.source), coalesce(h.target, c.target), c.text, c.form,"
-    " coalesce(e.digest, c.digest), e.seq IS NULL, c.replaced_by IS NOT NULL FROM up"
-    " LEFT JOIN contributions c ON c.seq = up.seq LEFT JOIN envelopes e ON e.seq = up.seq"
-    " LEFT JOIN handoffs h ON h.seq = up.seq";
+    " up(seq) AS (SELECT " HANDOFF_SEQ_OF_ID(
+        "substr(?1, n * 16 - 15, 16)") " FROM given"
+                                       " UNION SELECT l.parent FROM up JOIN lineage l ON l.child = "
+                                       "up.seq)"
+                                       " SELECT up.seq, coalesce(e.id, c.id), coalesce(c.hop, 0),"
+                                       " coalesce(e.created_at, c.created_at), coalesce(e.task_id, "
+                                       "c.task_id),"
+                                       " coalesce(h.source, c.source), coalesce(h.target, "
+                                       "c.target), c.text, c.form,"
+                                       " coalesce(e.digest, c.digest), e.seq IS NULL, "
+                                       "c.replaced_by IS NOT NULL FROM up"
+                                       " LEFT JOIN contributions c ON c.seq = up.seq LEFT JOIN "
+                                       "envelopes e ON e.seq = up.seq"
+                                       " LEFT JOIN handoffs h ON h.seq = up.seq";
 
 enum {
     SEQ_AT,
@@ -307,25 +314,28 @@ enum handoff_code handoff_store_get_ledger(struct handoff_store *store, const st
  */
 
 static const char select_open[] =
-    "SELECT e.id FROM addressed a JOIN envelopes e ON e.seq = a.seq"
+    "SELECT coalesce(e.id, c.id) FROM addressed a LEFT JOIN envelopes e ON e.seq = a.seq"
+    " LEFT JOIN contributions c ON c.seq = a.seq"
     " WHERE a.task_id = ?1 AND a.agent = ?2 AND a.open = 1 ORDER BY a.seq DESC";
 static const char select_newest[] =
-    "SELECT e.id FROM addressed a JOIN envelopes e ON e.seq = a.seq"
+    "SELECT coalesce(e.id, c.id) FROM addressed a LEFT JOIN envelopes e ON e.seq = a.seq"
+    " LEFT JOIN contributions c ON c.seq = a.seq"
     " WHERE a.task_id = ?1 AND a.agent = ?2 AND a.open = 0 ORDER BY a.seq DESC LIMIT 1";
 
 /* Of a task that is not listed (addressed.h) there is one. */
 static const char select_only[] = "SELECT id FROM envelopes WHERE seq = ?1"
                                   " AND ?2 IN (SELECT agent FROM addresses WHERE seq = ?1)";
 
-/* The first that retention has left. */
+/* The first that retention has left, orphans as well. */
 static const char select_first[] =
-    "SELECT e.id, coalesce(h.source, c.source) = ?2,"
-    " e.seq, EXISTS (SELECT 1 FROM addressed WHERE seq = e.seq), c.replaced_by IS NOT NULL"
-    " FROM envelopes e"
-    " LEFT JOIN handoffs h ON h.seq = e.seq LEFT JOIN contributions c ON c.seq = e.seq"
-    " WHERE e.seq = coalesce((SELECT min(seq) FROM addressed"
+    "SELECT coalesce(e.id, c.id), coalesce(h.source, c.source) = ?2,"
+    " f.seq, EXISTS (SELECT 1 FROM addressed WHERE seq = f.seq), c.replaced_by IS NOT NULL"
+    " FROM (SELECT coalesce((SELECT min(seq) FROM addressed"
     " WHERE task_id = ?1 AND agent = '' AND open = 0),"
-    " (SELECT min(seq) FROM task_envelopes WHERE task_id = ?1))";
+    " (SELECT min(seq) FROM task_envelopes WHERE task_id = ?1)) AS seq) f"
+    " LEFT JOIN envelopes e ON e.seq = f.seq"
+    " LEFT JOIN handoffs h ON h.seq = f.seq LEFT JOIN contributions c ON c.seq = f.seq"
+    " WHERE coalesce(e.id, c.id) IS NOT NULL";
 
 static enum handoff_code read_only_one(struct handoff_db *db, int64_t seq, struct base_span agent,
                                        struct base_arena *arena, struct ids *ids,
@@ -357,15 +367,16 @@ struct first_envelope {
     bool task_is_listed, replaced;
 };
 
-/* What replaced this one; 0: retention removed it, or nothing did. */
+/* What replaced this one; 0: retention left nothing of it, or nothing did. */
 static enum handoff_code read_replacement(struct handoff_db *db, int64_t seq, int64_t *replacement,
                                           struct base_uuid *id, struct handoff_error *error)
 {
     *replacement = 0;
     sqlite3_stmt *select = handoff_db_statement(
         db,
-        "SELECT e.id, e.seq FROM contributions c JOIN envelopes e ON e.id = c.replaced_by"
-        " WHERE c.seq = ?1",
+        "SELECT r.replaced_by, " HANDOFF_SEQ_OF_ID(
+            "r.replaced_by") " AS edit"
+                             " FROM contributions r WHERE r.seq = ?1 AND edit IS NOT NULL",
         error);
     if (!select)
         return handoff_db_failure(db, NULL);

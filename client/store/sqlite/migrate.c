@@ -425,6 +425,40 @@ static const char *const steps[] = {
     "  publication INTEGER NOT NULL,"
     "  receiver TEXT NOT NULL);"
     "CREATE INDEX channel_deliveries_publication ON channel_deliveries (publication);",
+
+    /* 20: an orphan can be continued, and its agents stay parties to its task
+       (contribution_rows.h). So it is found by its id and by its task, and `addresses` has it.
+       asked_target is whom its source asked, where another agent has it now. Those of older
+       versions have none. */
+    "ALTER TABLE contributions ADD COLUMN asked_target TEXT;"
+    "CREATE INDEX contributions_of_task ON contributions (task_id, seq) WHERE task_id IS NOT NULL;"
+    "CREATE INDEX contributions_by_id ON contributions (id) WHERE id IS NOT NULL;"
+    "CREATE VIEW continuable_orphans (seq, task_id, target, asked_target, open) AS"
+    "  SELECT c.seq, c.task_id, c.target, c.asked_target,"
+    "  NOT EXISTS (SELECT 1 FROM lineage l JOIN contributions child ON child.seq = l.child"
+    "   WHERE l.parent = c.seq AND child.handed_off = 1)"
+    "  FROM contributions c WHERE c.task_id IS NOT NULL AND c.replaced_by IS NULL;"
+    "DROP VIEW addresses;"
+    "CREATE VIEW addresses (seq, task_id, agent, open) AS"
+    "  SELECT seq, task_id, '', 0 FROM envelopes"
+    "  UNION ALL SELECT e.seq, e.task_id, h.asked_target, e.open"
+    "  FROM continuable e JOIN handoffs h ON h.seq = e.seq"
+    "  UNION ALL SELECT e.seq, e.task_id, h.target, e.open"
+    "  FROM continuable e JOIN handoffs h ON h.seq = e.seq WHERE h.target <> h.asked_target"
+    "  UNION ALL SELECT e.seq, e.task_id, a.target, 0"
+    "  FROM continuable e JOIN handoffs h ON h.seq = e.seq JOIN attempts a ON a.seq = e.seq"
+    "  WHERE a.target NOT IN (h.asked_target, h.target)"
+    "  UNION ALL SELECT e.seq, e.task_id, c.target, e.open"
+    "  FROM continuable e JOIN contributions c ON c.seq = e.seq"
+    "  WHERE c.target IS NOT NULL AND e.seq NOT IN (SELECT seq FROM handoffs)"
+    "  UNION ALL SELECT seq, task_id, '', 0 FROM contributions WHERE task_id IS NOT NULL"
+    "  UNION ALL SELECT seq, task_id, target, open"
+    "  FROM continuable_orphans WHERE target IS NOT NULL"
+    "  UNION ALL SELECT seq, task_id, asked_target, open"
+    "  FROM continuable_orphans WHERE asked_target IS NOT NULL;"
+    "INSERT OR IGNORE INTO addressed SELECT task_id, agent, open, seq FROM addresses"
+    "  WHERE seq IN (SELECT seq FROM contributions WHERE task_id IS NOT NULL)"
+    "  AND task_id IN (SELECT task_id FROM addressed);",
 };
 
 int handoff_migrate_newest(void)

@@ -7,25 +7,29 @@
 
 #include <string.h>
 
+#include "client/store/sqlite/contribution_rows.h"
 #include "client/store/sqlite/party_rows.h"
 
-/* min() makes `h.source` that of the first handoff: SQLite takes bare columns from its row. */
+/* min() makes `source` that of the first: SQLite takes bare columns from its row. */
 static const char select_of_task[] =
-    "SELECT count(*), min(h.seq), ?2 IS NULL OR h.source = ?2 OR"
-    " total(?2 IS NOT NULL AND " HANDOFF_ROW_WAS_SENT_TO(
-        "?2") ") > 0"
-              " FROM task_envelopes t JOIN handoffs h ON h.seq = t.seq WHERE t.task_id = ?1";
+    "SELECT total(is_kept), min(seq), ?2 IS NULL OR source = ?2 OR total(was_sent) > 0 FROM"
+    " (SELECT h.seq AS seq, h.source AS source, 1 AS is_kept,"
+    " ?2 IS NOT NULL AND " HANDOFF_ROW_WAS_SENT_TO(
+        "?2") " AS was_sent FROM task_envelopes t JOIN handoffs h ON h.seq = t.seq"
+              " WHERE t.task_id = ?1 UNION ALL"
+              " SELECT seq, source, 0, ?2 IN (target, coalesce(asked_target, target))"
+              " FROM contributions WHERE task_id = ?1 AND handed_off = 1)";
 
 /* An envelope that was never handed off has no such row; its contribution names two. Of one that
    was published, the parties to its deliveries are parties. */
-static const char select_of_envelope[] =
-    "SELECT " HANDOFF_ROW_CONCERNS("?2") " OR ?2 IN (c.source, c.target) OR EXISTS"
-                                         " (SELECT 1 FROM channel_deliveries d JOIN handoffs dh ON"
-                                         " dh.seq = d.seq WHERE d.publication = e.seq"
-                                         " AND ?2 IN (d.receiver, dh.target)) FROM envelopes e"
-                                         " LEFT JOIN handoffs h ON h.seq = e.seq"
-                                         " LEFT JOIN contributions c ON c.seq = e.seq"
-                                         " WHERE e.id = ?1";
+static const char select_of_envelope[] = "SELECT " HANDOFF_ROW_CONCERNS(
+    "?2") " OR ?2 IN (c.source, c.target, c.asked_target) OR EXISTS"
+          " (SELECT 1 FROM channel_deliveries d JOIN handoffs dh ON"
+          " dh.seq = d.seq WHERE d.publication = f.seq"
+          " AND ?2 IN (d.receiver, dh.target)) FROM"
+          " (SELECT " HANDOFF_SEQ_OF_ID("?1") " AS seq) f"
+                                              " LEFT JOIN handoffs h ON h.seq = f.seq"
+                                              " LEFT JOIN contributions c ON c.seq = f.seq";
 
 enum handoff_code handoff_party_rows_of_task(struct handoff_db *db, struct base_span task_id,
                                              struct base_span agent, int64_t *handoffs,
@@ -40,7 +44,8 @@ enum handoff_code handoff_party_rows_of_task(struct handoff_db *db, struct base_
     handoff_db_bind_text(select, 2, agent);
     if (handoff_db_row(select)) {
         *handoffs = sqlite3_column_int64(select, 0);
-        *is_party = *handoffs > 0 && sqlite3_column_int(select, 2) == 1;
+        *is_party =
+            sqlite3_column_type(select, 1) != SQLITE_NULL && sqlite3_column_int(select, 2) == 1;
     }
     return handoff_db_end(db, select, error);
 }

@@ -71,7 +71,6 @@ static const char remove_from_index[] =
 static const char *const removals[] = {
     remove_task,
     remove_from_index,
-    "DELETE FROM addressed WHERE seq = ?1",
     "DELETE FROM envelopes WHERE seq = ?1",
     "DELETE FROM handoffs WHERE seq = ?1",
     "DELETE FROM attempts WHERE seq = ?1",
@@ -81,6 +80,7 @@ static const char *const removals[] = {
     "DELETE FROM publications WHERE seq = ?1",
     "DELETE FROM channel_deliveries WHERE seq = ?1",
     "DELETE FROM envelope_state WHERE seq = ?1",
+    "INSERT INTO address_anew VALUES (?1)", /* what is left is an orphan's */
 };
 
 enum handoff_code handoff_retention_remove(struct handoff_db *db, int64_t seq,
@@ -188,7 +188,8 @@ enum handoff_code handoff_retention_remove_body(struct handoff_db *db, int64_t s
 struct chosen {
     int64_t seqs[STEP_ROWS];
     int count;
-    int64_t inside; /* bytes of their bodies that are in their rows */
+    int64_t inside;     /* bytes of their bodies that are in their rows */
+    int64_t through_ms; /* when the last of them finished */
 };
 
 /* Of the oldest envelopes, those that finished before `age_cutoff`, and as long as `excess` is
@@ -225,6 +226,8 @@ static bool take_candidate(struct chosen *chosen, struct choice *choice, sqlite3
         return false;
     chosen->inside += inside;
     choice->excess -= sqlite3_column_int64(row, choice->column);
+    if (chosen->through_ms < sqlite3_column_int64(row, FINISHED_AT))
+        chosen->through_ms = sqlite3_column_int64(row, FINISHED_AT);
     chosen->seqs[chosen->count++] = sqlite3_column_int64(row, SEQ);
     return true;
 }
@@ -277,6 +280,7 @@ static enum handoff_code remove_envelopes(struct handoff_db *db, struct choice c
         code = handoff_task_index_trim(db, error);
     removed->envelopes = chosen.count;
     removed->for_size = choice.for_size;
+    removed->through_ms = chosen.through_ms;
     return code;
 }
 

@@ -13,9 +13,10 @@ struct handoff_retention {
 };
 
 struct handoff_retention_removed {
-    int envelopes; /* whole */
-    int for_size;  /* of these, though younger than the age */
-    int bodies;    /* of envelopes whose rows stay */
+    int envelopes;      /* whole */
+    int for_size;       /* of these, though younger than the age */
+    int bodies;         /* of envelopes whose rows stay */
+    int64_t through_ms; /* when the last of the whole ones finished */
 };
 
 /* In one transaction of its own, oldest first: at most a few envelopes go, and at most a few bodies

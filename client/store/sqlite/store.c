@@ -345,6 +345,8 @@ void handoff_store_kept(const struct handoff_store *store, struct handoff_store_
         .oldest_body_ms = atomic_load_explicit(&store->oldest_body_ms, memory_order_relaxed),
         .oldest_key_ms = atomic_load_explicit(&store->oldest_key_ms, memory_order_relaxed),
         .oldest_row_ms = atomic_load_explicit(&store->oldest_row_ms, memory_order_relaxed),
+        .removed_through_ms =
+            atomic_load_explicit(&store->removed_through_ms, memory_order_relaxed),
         .bodies_for_size = atomic_load_explicit(&store->bodies_removed, memory_order_relaxed),
         .rows_for_age = atomic_load_explicit(&store->removed_for_age, memory_order_relaxed),
         .rows_for_size = atomic_load_explicit(&store->removed_for_size, memory_order_relaxed),

@@ -683,6 +683,9 @@ static void count_removed(struct handoff_store *store,
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&store->bodies_removed, (unsigned)removed->bodies,
                               memory_order_relaxed);
+    if (removed->through_ms > 0)
+        atomic_store_explicit(&store->removed_through_ms, removed->through_ms,
+                              memory_order_relaxed);
 }
 
 /* A failure is the next commit's too, and told there. */
