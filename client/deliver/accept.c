@@ -252,6 +252,8 @@ static void accepted(struct handoff_store_job *job)
     handoff_delivery_observe_start(delivery, false);
     if (delivery->write.accept.decision)
         handoff_delivery_observe_decision(delivery, delivery->write.accept.decision);
+    if (delivery->state == HANDOFF_STATE_PARKED && delivery->nrecords == 0)
+        handoff_delivery_give_up_claim(delivery);
     handoff_delivery_tell_watches(delivery, false);
     if (delivery->waiter && delivery->waiter->accepted) {
         struct handoff_status status;

@@ -365,6 +365,8 @@ static void parked_was_read(struct handoff_store_read *read)
         tell_decided(delivery, &error); /* the waiter may release it at once */
         return;
     }
+    if (pending->claimed && code != HANDOFF_OK)
+        handoff_delivery_give_up_claim(delivery);
     tell_decided(delivery, &error);
     if (code == HANDOFF_OK) {
         note_decided(pending);

@@ -440,6 +440,7 @@ static void continue_winding_down(struct handoff_delivery *delivery)
 void handoff_delivery_advance(struct handoff_delivery *delivery)
 {
     if (!handoff_state_is_live(delivery->state)) {
+        handoff_delivery_give_up_claim(delivery);
         handoff_delivery_tell_settled(delivery, NULL); /* it is written, so it may be reported */
         handoff_delivery_leave(delivery);
         return;

@@ -192,6 +192,9 @@ enum handoff_code handoff_delivery_refuse_shutting_down(struct handoff_error *er
 
 /* Claims it for its lane: from now on nobody else changes the handoff. false: some lane has it. */
 bool handoff_delivery_claim(struct handoff_delivery *delivery);
+/* Before anybody is told how it ended: who hears it may decide about the handoff at once. Does
+   nothing where the claim was given up before. */
+void handoff_delivery_give_up_claim(struct handoff_delivery *delivery);
 /* Gives up the claim on one that was not entered, and frees it. */
 void handoff_delivery_unclaim(struct handoff_delivery *delivery);
 

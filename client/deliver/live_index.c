@@ -63,6 +63,7 @@ bool handoff_live_add(struct handoff_live *live, struct handoff_live_entry *entr
     bool there = find_entry(shard, bucket_of(bits), entry->id) != NULL;
     if (!there)
         LIST_INSERT_HEAD(&shard->buckets[bucket_of(bits)], entry, link);
+    entry->is_listed = !there;
     pthread_mutex_unlock(&shard->lock);
     return !there;
 }
@@ -71,7 +72,9 @@ void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *e
 {
     struct handoff_live_shard *shard = shard_of(live, hash(entry->id));
     pthread_mutex_lock(&shard->lock);
-    LIST_REMOVE(entry, link);
+    if (entry->is_listed)
+        LIST_REMOVE(entry, link);
+    entry->is_listed = false;
     pthread_mutex_unlock(&shard->lock);
 }
 

@@ -38,6 +38,7 @@ struct handoff_live_entry {
     void *owner;
     _Atomic(struct handoff_feed *) feed; /* of a publication; set once. NULL: it is not of one */
     int64_t since_ns;                    /* monotonic; when it was accepted; lock of the shard */
+    bool is_listed;                      /* lock of the shard */
 
     /* read by other threads */
     _Atomic(int) state;
@@ -61,6 +62,7 @@ void handoff_live_free(struct handoff_live *live); /* must be empty */
 
 /* false: the index has an entry with this id. */
 bool handoff_live_add(struct handoff_live *live, struct handoff_live_entry *entry);
+/* Does nothing where it was removed before. */
 void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *entry);
 /* Fills in a claimed entry: state, agent and when it was accepted. Until then it shows as parked,
    with no agent. */

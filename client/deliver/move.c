@@ -227,9 +227,14 @@ bool handoff_delivery_claim(struct handoff_delivery *delivery)
     return handoff_live_add(&delivery->lane->engine->live, &delivery->live);
 }
 
-void handoff_delivery_unclaim(struct handoff_delivery *delivery)
+void handoff_delivery_give_up_claim(struct handoff_delivery *delivery)
 {
     handoff_live_remove(&delivery->lane->engine->live, &delivery->live);
+}
+
+void handoff_delivery_unclaim(struct handoff_delivery *delivery)
+{
+    handoff_delivery_give_up_claim(delivery);
     handoff_delivery_free(delivery);
 }
 
@@ -263,7 +268,7 @@ void handoff_delivery_leave(struct handoff_delivery *delivery)
     base_timers_stop(delivery->lane->timers, &delivery->timer);
     base_timers_stop(delivery->lane->timers, &delivery->write_timer);
     handoff_delivery_quit(delivery); /* its end is written */
-    handoff_live_remove(&delivery->lane->engine->live, &delivery->live);
+    handoff_delivery_give_up_claim(delivery);
     TAILQ_REMOVE(&delivery->lane->deliveries, delivery, entry);
     handoff_delivery_free(delivery);
 }
@@ -278,6 +283,7 @@ void handoff_delivery_set_attempting(struct handoff_delivery *delivery, bool att
 
 void handoff_delivery_drop(struct handoff_delivery *delivery, const struct handoff_error *error)
 {
+    handoff_delivery_give_up_claim(delivery);
     handoff_delivery_tell_settled(delivery, error);
     if (handoff_state_is_live(delivery->state))
         handoff_delivery_uncount(delivery->lane->engine, delivery->agent);

@@ -161,6 +161,8 @@ static void was_written(struct handoff_delivery *delivery)
     take_back_records(delivery, true);
     take_back_progress(delivery, true);
     show_written(delivery);
+    if (!delivery->changed && !handoff_state_is_live(delivery->state))
+        handoff_delivery_give_up_claim(delivery);
     send_replies(delivery, NULL);
     if (delivery->changed) {
         handoff_delivery_write(delivery);

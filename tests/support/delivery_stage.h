@@ -205,15 +205,23 @@ struct sender {
     struct handoff_submission submission;
     unsigned accepted, settled;
     struct handoff_status status; /* the last */
-    bool decided;
+    bool decided, was_on_a_lane;
     struct handoff_error error; /* of the last decision */
 };
+
+/* So who is told that it is over can decide about it at once. */
+static inline bool a_lane_has_it(const struct base_uuid *id)
+{
+    return handoff_live_state(handoff_engine_live(stage.engine), id) != 0;
+}
 
 static inline void on_accepted(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct sender *sender = (struct sender *)waiter;
     sender->accepted++;
     sender->status = *status;
+    if (status->state == HANDOFF_STATE_PARKED)
+        assert_false(a_lane_has_it(&sender->submission.id));
     struct base_arena arena; /* accepted means durable */
     struct handoff_stored stored;
     base_arena_init(&arena, 0);
@@ -248,8 +256,10 @@ static inline void on_settled(struct handoff_waiter *waiter, const struct handof
     struct sender *sender = (struct sender *)waiter;
     sender->settled++;
     sender->status = *status;
-    if (status->error.code == HANDOFF_OK)
-        check_durable(&sender->submission.id, status->state, status->attempts);
+    if (status->error.code != HANDOFF_OK)
+        return;
+    check_durable(&sender->submission.id, status->state, status->attempts);
+    assert_false(a_lane_has_it(&sender->submission.id));
 }
 
 static inline void on_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
@@ -257,6 +267,7 @@ static inline void on_decided(struct handoff_waiter *waiter, const struct handof
     struct sender *sender = (struct sender *)waiter;
     sender->decided = true;
     sender->error = *error;
+    sender->was_on_a_lane = a_lane_has_it(&sender->submission.id);
 }
 
 static inline enum handoff_code until_decided(struct sender *sender)

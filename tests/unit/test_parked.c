@@ -2,6 +2,8 @@
 /* What becomes of parked handoffs: replayed, discarded, or acknowledged after all. */
 #include "tests/support/delivery_stage.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "client/deliver/decide.h"
@@ -495,9 +497,85 @@ static void test_no_word_counts_while_it_is_being_replaced(void **state)
     }
 }
 
+/* ---- told on another thread -------------------------------------------------------------------
+ */
+
+/* A lane whose thread does nothing but wait for what it is told. */
+static struct {
+    struct handoff_lane *lane;
+    atomic_bool over;
+    atomic_uint told, too_early;
+} quick;
+
+static void told_quickly(struct handoff_reply *reply)
+{
+    if (a_lane_has_it(&reply->id))
+        atomic_fetch_add(&quick.too_early, 1);
+    atomic_fetch_add(&quick.told, 1);
+}
+
+static void *listen_quickly(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&quick.over))
+        base_loop_turn(quick.lane->loop, 0);
+    return NULL;
+}
+
+/* The lane of the handoff goes on when the other thread was told. */
+static void settled_and_wait(struct handoff_waiter *waiter, const struct handoff_status *status)
+{
+    (void)status;
+    ((struct sender *)waiter)->settled++;
+    while (atomic_load(&quick.told) == 0)
+        sched_yield();
+}
+
+static void test_who_is_told_that_it_is_parked_finds_it_on_no_lane(void **state)
+{
+    static struct sender sender;
+    pthread_t thread;
+    (void)state;
+    memset(&quick, 0, sizeof quick);
+    behave(0, "silent");
+    assert_int_equal(handoff_lane_new(&quick.lane, stage.engine, NULL, NULL), HANDOFF_OK);
+    send_to(&sender, "coder");
+    while (!sender.accepted)
+        turn();
+    sender.waiter.settled = settled_and_wait;
+    struct speaker speaker = {.reply = {.lane = quick.lane,
+                                        .told = told_quickly,
+                                        .id = sender.submission.id,
+                                        .word = HANDOFF_WORD_NACK_FINAL,
+                                        .agent = base_span_text("coder")}};
+    handoff_engine_reply(stage.engine, &speaker.reply);
+    assert_int_equal(pthread_create(&thread, NULL, listen_quickly, NULL), 0);
+    until_settled(&sender);
+    atomic_store(&quick.over, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&quick.told), 1);
+    assert_int_equal(atomic_load(&quick.too_early), 0);
+    handoff_lane_free(&quick.lane);
+}
+
+static void test_who_is_told_that_a_replay_is_refused_finds_it_on_no_lane(void **state)
+{
+    static struct sender sender;
+    (void)state;
+    park(&sender);
+    handoff_engine_decide(stage.lane, &sender.submission.id, HANDOFF_DECISION_REPLAY,
+                          base_span_text("nobody"), NULL, &sender.waiter);
+    while (!sender.decided)
+        turn();
+    assert_int_equal(sender.error.code, HANDOFF_ERR_UNKNOWN_AGENT);
+    assert_false(sender.was_on_a_lane);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        STAGED(test_who_is_told_that_it_is_parked_finds_it_on_no_lane),
+        STAGED(test_who_is_told_that_a_replay_is_refused_finds_it_on_no_lane),
         STAGED(test_replayed_to_the_same_agent),
         STAGED(test_replayed_to_another),
         STAGED(test_a_replay_has_all_its_attempts_and_is_parked_again),
