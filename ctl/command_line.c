@@ -214,6 +214,19 @@ static bool is_valid(const struct ctl_option *option, const char *value)
     return true;
 }
 
+/* A shared one may come from an alias, and be overridden. */
+static bool repeats_in_vain(const struct ctl_line *line, const struct ctl_option *option)
+{
+    bool is_own = false;
+    for (const struct ctl_option *own = line->command->options; own && own->name; own++)
+        is_own |= own == option;
+    for (size_t i = 0; is_own && option->argument && !option->repeatable && i < line->ngiven; i++) {
+        if (line->given[i].option == option)
+            return true;
+    }
+    return false;
+}
+
 static int take_option(struct ctl_line *line, int argc, char *const argv[], int *i)
 {
     const char *word = argv[*i], *value = value_in(word);
@@ -230,6 +243,8 @@ static int take_option(struct ctl_line *line, int argc, char *const argv[], int 
     }
     if (value && !is_valid(option, value))
         return bad_value(line, option, value);
+    if (repeats_in_vain(line, option))
+        return ctl_usage_error(line, "--%s was given twice, allowed: once", option->name);
     line->given[line->ngiven++] = (struct ctl_given){option, value ? value : ""};
     return CTL_OK;
 }

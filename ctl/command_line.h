@@ -3,7 +3,9 @@
  * command_line.h - a command line, parsed by the table of commands.
  *
  * Options may be anywhere, also before the command: --name VALUE, --name=VALUE, and -o VALUE for
- * those with a letter. A later one overrides an earlier one. After "--" all is operands.
+ * those with a letter. Of the shared options, a later one overrides an earlier one; an option of
+ * the command is refused the second time, unless it is repeatable: a value would be lost in
+ * silence. After "--" all is operands.
  */
 #ifndef CTL_COMMAND_LINE_H
 #define CTL_COMMAND_LINE_H

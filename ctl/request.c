@@ -12,7 +12,7 @@
 
 #include "ctl/input.h"
 
-enum kind { TEXT, LIST, JSON, NO, CONSTRAINT_JSON, CONSTRAINT_TEXT, CONSTRAINT_PAIR };
+enum kind { TEXT, LIST, JSON, YES, NO, CONSTRAINT_JSON, CONSTRAINT_TEXT, CONSTRAINT_PAIR };
 
 static const struct row {
     const char *option, *field;
@@ -32,7 +32,9 @@ static const struct row {
     {"deadline", "deadline", CONSTRAINT_TEXT},
     {"constraint", NULL, CONSTRAINT_PAIR},
     {"strategy", "strategy", TEXT},
-    {"previous", "previous_id", TEXT},
+    {"previous", "previous_id", LIST},
+    {"new-chain", "new_chain", YES},
+    {"scope", "scope", LIST},
     {"pattern", "pattern", TEXT},
     {"channel", "channel", TEXT},
     {"pipeline", "pipeline", TEXT},
@@ -61,11 +63,23 @@ static bool put_member(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *
 static yyjson_mut_val *get_or_add_member(yyjson_mut_doc *doc, const char *name, bool list)
 {
     yyjson_mut_val *root = yyjson_mut_doc_get_root(doc), *found = yyjson_mut_obj_get(root, name);
-    if (!found) {
+    if (!found || yyjson_mut_is_null(found)) {
         found = list ? yyjson_mut_arr(doc) : yyjson_mut_obj(doc);
         put_member(doc, root, name, strlen(name), found);
     }
     return found;
+}
+
+/* Fields such as previous_id are one text or several: that of a file becomes the first. */
+static yyjson_mut_val *list_of_texts(yyjson_mut_doc *doc, const char *name)
+{
+    yyjson_mut_val *root = yyjson_mut_doc_get_root(doc), *found = yyjson_mut_obj_get(root, name);
+    if (!yyjson_mut_is_str(found))
+        return get_or_add_member(doc, name, true);
+    yyjson_mut_val *only = yyjson_mut_strcpy(doc, yyjson_mut_get_str(found));
+    yyjson_mut_obj_remove_key(root, name);
+    yyjson_mut_arr_append(get_or_add_member(doc, name, true), only);
+    return yyjson_mut_obj_get(root, name);
 }
 
 static bool put_constraint_pair(yyjson_mut_doc *doc, const char *pair)
@@ -85,11 +99,12 @@ static bool set_field(yyjson_mut_doc *doc, const struct row *row, const char *va
         return put_member(doc, root, row->field, length, yyjson_mut_strcpy(doc, value));
     case JSON:
         return put_member(doc, root, row->field, length, json_or_text(doc, value, false));
+    case YES:
+        return put_member(doc, root, row->field, length, yyjson_mut_true(doc));
     case NO:
         return put_member(doc, root, row->field, length, yyjson_mut_false(doc));
     case LIST:
-        return yyjson_mut_arr_append(get_or_add_member(doc, row->field, true),
-                                     yyjson_mut_strcpy(doc, value));
+        return yyjson_mut_arr_append(list_of_texts(doc, row->field), yyjson_mut_strcpy(doc, value));
     case CONSTRAINT_JSON:
         return put_member(doc, get_or_add_member(doc, "constraints", false), row->field, length,
                           json_or_text(doc, value, false));

@@ -78,7 +78,8 @@ class Send(Case):
         done = self.ctl("send", *WORK, code=1)
         self.assertIn("parked (refused)", done.stdout)
         self.assertIn("handoffctl attempts", done.stderr)
-        self.assertIn("unknown_agent", self.ctl("send", *WORK, "--to", "nobody", code=4).stderr)
+        self.assertIn("unknown_agent", self.ctl("send", "--from", "analyst", "--to", "nobody",
+                                                  "--summary", "Write it", code=4).stderr)
 
     def test_a_terminal_sees_the_attempts(self):
         self.coder.do(status(503), ack)

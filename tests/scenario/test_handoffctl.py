@@ -117,6 +117,27 @@ class Handoffctl(unittest.TestCase):
                                         "--previous", given["id"], "--json"))
         self.assertEqual(child["hop"]["path"], ["z"])
 
+    def test_options_that_repeat(self):
+        work = ("envelope", "--to", "z", "--summary", "s", "--task", "fan-in", "--no-pins", "--json")
+        first, second, third = (json.loads(self.run_ctl(*work, "--from", name, "--scope", "one", "--scope", "two",
+                                                        "--new-chain")) for name in "abc")
+        self.assertEqual(third["parents"], [])
+        self.assertEqual(third["scope"], ["one", "two"])
+        ids = sorted(envelope["id"] for envelope in (first, second, third))
+        joined = json.loads(self.run_ctl(*work, "--from", "z", *(f"--previous={name}" for name in ids)))
+        self.assertEqual(sorted(parent["id"] for parent in joined["parents"]), ids)
+        body = json.dumps({"source_agent": "z", "previous_id": ids[0]})
+        joined = json.loads(self.run_ctl(*work, "-", "--previous", ids[1], stdin=body))
+        self.assertEqual(sorted(parent["id"] for parent in joined["parents"]), ids[:2])
+
+    def test_an_option_that_does_not_repeat_is_refused_the_second_time(self):
+        for name, command in (("summary", ("send", "--from", "a", "--to", "b", "--summary", "one")),
+                              ("scope", ("memories", "search", "text", "--scope", "one")),
+                              ("reason", ("park", "01890a5d-ac96-774b-bcce-b302099a8057", "--reason=one"))):
+            said = self.run_ctl(*command, f"--{name}", "two", code=2)
+            self.assertIn(f"--{name} was given twice, allowed: once", said)
+        self.run_ctl("agents", "--json", "--json")
+
     def test_refusals(self):
         self.assertIn("budget_too_small", self.run_ctl(
             "envelope", "--from", "a", "--to", "b", "--summary", "s", "--max-tokens", "3", code=1))
