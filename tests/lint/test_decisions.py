@@ -17,7 +17,7 @@ DECISIONS = source_tree.TOP / "docs/decisions.md"
 ROOMS = ["lib/base", "lib/search", "lib/tokens", "lib/words", "lib/metrics", "lib/prom", "lib/exposition", "collectors", "client/calls", "client/assemble", "client/ledger", "client/secrets",
          "client/envelope", "client/agents", "client/deliver", "client/protocol", "client/transport", "client/spine", "client/store",
          "exporter", "exporter/config", "exporter/http", "exporter/access", "exporter/routes", "exporter/status",
-         "exporter/log", "ctl", "alerts", "dashboards", "demo", "tests", "scripts", "packaging"]
+         "exporter/log", "ctl", "alerts", "dashboards", "demo", "proof", "tests", "scripts", "packaging"]
 INDEX = re.compile(r"(<!-- index:begin -->\n)(.*?)(<!-- index:end -->)", re.DOTALL)
 ENTRY = re.compile(r"^## ((\d+)\. .+)\n\nRoom: ([\w/, ]+)\.(?: Amended by ([\d, and]+)\.)?\n", re.MULTILINE)
 
@@ -74,7 +74,7 @@ class Decisions(unittest.TestCase):
         self.assertEqual([link for link in links if link[1] not in known], [])
 
     def test_paths_in_entries_exist(self):
-        named = re.findall(r"`((?:lib|client|collectors|exporter|ctl|alerts|dashboards|demo|tests|scripts)/[\w./-]+)`", self.text)
+        named = re.findall(r"`((?:lib|client|collectors|exporter|ctl|alerts|dashboards|demo|proof|tests|scripts)/[\w./-]+)`", self.text)
         self.assertGreater(len(named), 8)
         self.assertEqual([path for path in named if not (source_tree.TOP / path).exists()], [])
 

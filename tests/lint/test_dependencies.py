@@ -33,6 +33,8 @@ def groups_of(path):
     """The groups that must have what this program uses."""
     if path.parts[0] == "demo":
         return ("run", "demo")
+    if path.parts[0] == "proof":
+        return ("run", "proof")
     return ("run", "test", "bench") if path.parts[:2] == ("tests", "bench") else ("run", "test")
 
 
@@ -62,7 +64,7 @@ class Dependencies(unittest.TestCase):
         for row in table():
             with self.subTest(row=row):
                 self.assertEqual(len(row), 4, "group, probe, package, reason")
-                self.assertIn(row[0], ("run", "demo", "test", "bench", "fresh"))
+                self.assertIn(row[0], ("run", "demo", "proof", "test", "bench", "fresh"))
                 self.assertIn(row[1].split(":")[0], KINDS)
                 self.assertRegex(row[2], r"^[a-z0-9.+|-]+$")
 

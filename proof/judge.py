@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The judge: the fate of each item at each agent, from what the agents received and nothing else.
+
+An item is *present* if its token is in the text that the agent was handed; *reachable* if a fetch that the text
+names returns it; *told* if the text says that it is missing, and no fetch returns it; *gone* otherwise.
+"""
+
+import collections
+import dataclasses
+import json
+import math
+import urllib.parse
+
+FATES = ["present", "reachable", "told", "gone"]
+
+# Which failure of the taxonomy MAST (arXiv 2503.13657) follows from the loss of an item.
+MAST = {
+    "intent": "2.3 task derailment",
+    "constraint": "2.4 information withholding",
+    "subtle": "2.4 information withholding",
+    "decision": "2.5 ignored other agent's input",
+    "unresolved": "2.2 fail to ask for clarification",
+    "fact": "1.4 loss of conversation history",
+    "step": "1.3 step repetition",
+}
+
+# Where an envelope has the entries of a kind, and how it counts those that it omits.
+_COUNTED = {"decision": "decisions", "unresolved": "unresolved"}
+
+
+class Reading:
+    """One agent's view of one task. Fetches what the text names, each path once."""
+
+    def __init__(self, received):
+        self.received = received
+        self._fetched = {}
+        envelope = received.envelope or {}
+        self.omitted = {kind: count for kind, count in envelope.get("omitted", {}).items() if kind != "more"}
+        self.more = envelope.get("omitted", {}).get("more")
+        self.missing = {entry["id"] for entry in envelope.get("missing", [])}
+        self.named = {*envelope.get("memory_refs", []), *(envelope.get("context", {}).get("references", []))}
+
+    def fate(self, item):
+        if item.token in self.received.text:
+            return "present"
+        if not self.received.envelope:
+            return "gone"
+        return self._fate_of_fact(item) if item.memory else self._fate_in_ledger(item)
+
+    def _fate_of_fact(self, item):
+        if item.memory in self.named or item.memory in self.missing or item.memory in self._ledger():
+            if item.token in self._memory(item.memory):
+                return "reachable"
+            return "told"
+        return "gone"
+
+    def _fate_in_ledger(self, item):
+        return "reachable" if item.token in self._ledger() else "gone"
+
+    def _memory(self, name):
+        return self._get(f"/v1/memories/{urllib.parse.quote(name, safe='')}")
+
+    def _ledger(self):
+        """All pages of what the envelope omits, as text; nothing if it names no path."""
+        text, path = "", self.more
+        while path:
+            page = self._get(path)
+            text += page
+            cursor = json.loads(page).get("next") if page else None
+            path = f"{self.more}?cursor={urllib.parse.quote(cursor, safe='')}" if cursor else None
+        return text
+
+    def _get(self, path):
+        if path not in self._fetched:
+            status, document = self.received.fetch(path)
+            self._fetched[path] = json.dumps(document, ensure_ascii=False) if status == 200 else ""
+        return self._fetched[path]
+
+    def wrong_counts(self, task, agent):
+        """Kinds whose number in `omitted` is not the number of entries that are not in the text."""
+        if not self.received.envelope:
+            return []
+        hidden = collections.Counter(item.kind for item in task.before(agent)
+                                     if item.token not in self.received.text)
+        wrong = [kind for kind, name in _COUNTED.items() if hidden[kind] != self.omitted.get(name, 0)]
+        handed = sum(1 for step in self.received.envelope["context"].get("history", [])
+                     if step["action"].startswith("handed to "))
+        steps = hidden["step"] + (agent - 1) - handed
+        return wrong + (["step"] if steps != self.omitted.get("steps", 0) else [])
+
+
+@dataclasses.dataclass
+class Stage:
+    """What one agent of one task received."""
+    agent: int
+    fates: dict            # (kind, hops since it was said) -> Counter of fates
+    tokens: int
+    seconds: float
+    failed: dict           # number of needs -> (item, fate) of the first need that was not met, or absent
+    wrong_counts: list
+    notes: tuple
+
+
+@dataclasses.dataclass
+class Verdict:
+    """One task, handed on in one way."""
+    task: str
+    stages: list = dataclasses.field(default_factory=list)
+    lost_at: int = None    # the agent that it never reached
+
+
+def judge(task, agent, received, seconds):
+    """(Stage, the tokens that the agent knows now)"""
+    reading = Reading(received)
+    fates = collections.defaultdict(collections.Counter)
+    found = {}
+    for item in task.before(agent):
+        found[item.token] = reading.fate(item)
+        fates[item.kind, agent - item.agent][found[item.token]] += 1
+    items = {item.token: item for item in task.items}
+    failed = {}
+    for count in (1, len(task.needs[agent])):
+        unmet = [token for token in task.needs[agent][:count] if found[token] in ("told", "gone")]
+        if unmet:
+            failed[count] = items[unmet[0]], found[unmet[0]]
+    # An agent knows what it was handed, and what it needed and fetched.
+    known = {token for token, fate in found.items()
+             if fate == "present" or fate == "reachable" and token in task.needs[agent]}
+    stage = Stage(agent, dict(fates), received.tokens, seconds, failed, reading.wrong_counts(task, agent), received.notes)
+    return stage, known
+
+
+def interval(hits, of, z=1.96):
+    """The 95 % interval of a share, after Wilson."""
+    if of == 0:
+        return 0.0, 1.0
+    share = hits / of
+    middle = (share + z * z / (2 * of)) / (1 + z * z / of)
+    spread = z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of)) / (1 + z * z / of)
+    return max(0.0, middle - spread), min(1.0, middle + spread)
