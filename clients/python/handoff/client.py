@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MemorySpine: the agent API of a sidecar. handoff/aio.py is generated from this file; see CONTRIBUTING.md.
+
+    spine = MemorySpine(endpoint="http://127.0.0.1:8780", source_agent="analyst")
+    handoff = spine.hand_off("code-generator", "Write the retry logic", constraints={"max_tokens": 4000})
+"""
+
+import ssl
+import time
+from types import TracebackType
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, Union
+
+from .documents import Document, Envelope, Handoff, Memory, Publication
+from .flows import Calls, Flow, Pause, Response, Retry, T, query_string, segment
+from .errors import UnreachableError
+from .settings import Settings
+from .transport import Transport
+
+Named = Union[str, Envelope, Handoff]  # a handoff or an envelope, or its id
+
+
+class MemorySpine:
+    """A sidecar, as an agent uses it. Safe to share between threads.
+
+    endpoint      http://HOST:PORT, https://HOST:PORT or unix:PATH; default $HANDOFF_API_URL, then
+                  http://127.0.0.1:8780
+    source_agent  who sends; default $HANDOFF_SOURCE_AGENT. Not needed if the token or `api.source_agent` says it
+    token         a bearer token. Or token_file, which is read again when it changes; default $HANDOFF_TOKEN_FILE
+    tls           an ssl.SSLContext for https
+    retry         how calls are repeated that failed for a passing reason
+    """
+
+    def __init__(self, endpoint: Optional[str] = None, *, source_agent: Optional[str] = None,
+                 token: Optional[str] = None, token_file: Optional[str] = None,
+                 tls: Optional[ssl.SSLContext] = None, retry: Optional[Retry] = None) -> None:
+        self._use(Settings(endpoint, source_agent, token, token_file, tls, retry or Retry()))
+
+    def _use(self, settings: Settings) -> None:
+        self.settings = settings
+        self.source_agent = settings.source_agent
+        self._calls = Calls(settings.retry, settings.source_agent, settings.current_token)
+        self._transport = Transport(settings.endpoint, settings.tls)
+
+    def copy(self, *, source_agent: Optional[str] = None, retry: Optional[Retry] = None) -> "MemorySpine":
+        """The same sidecar over connections of its own, for another agent or with another policy of retries."""
+        old = self.settings
+        return MemorySpine(old.endpoint, source_agent=source_agent or old.source_agent, token=old.token,
+                           token_file=old.token_file, tls=old.tls, retry=retry or old.retry)
+
+    def close(self) -> None:
+        """Closes the connections; calls in progress fail."""
+        self._transport.close()
+
+    def __enter__(self) -> "MemorySpine":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        self.close()
+
+    def _run(self, flow: Flow[T]) -> T:
+        response: Optional[Response] = None
+        error: Optional[UnreachableError] = None
+        while True:
+            try:
+                step = flow.throw(error) if error else flow.send(response)  # type: ignore[arg-type]
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            response, error = None, None
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+                continue
+            try:
+                response = self._transport.exchange(step)
+            except UnreachableError as unreachable:
+                error = unreachable
+
+    # ---- handing off
+
+    def agent_handoff(
+            self, target_agent: str, task_summary: str, *, source_agent: Optional[str] = None,
+            task_id: Optional[str] = None, intent: Optional[str] = None, state: Optional[Mapping[str, Any]] = None,
+            memory_ids: Optional[Sequence[str]] = None, include_recent: Optional[int] = None,
+            include_pins: Optional[bool] = None, constraints: Optional[Mapping[str, Any]] = None,
+            execution_history: Optional[Sequence[Mapping[str, Any]]] = None,
+            expected_output: Optional[Mapping[str, Any]] = None, strategy: Optional[str] = None,
+            previous_id: Union[None, str, Sequence[str]] = None, new_chain: Optional[bool] = None,
+            scope: Union[None, str, Sequence[str]] = None, pattern: Optional[str] = None,
+            channel: Optional[str] = None, pipeline: Optional[str] = None,
+            extra: Optional[Mapping[str, Any]] = None) -> Envelope:
+        """Assembles the envelope of a handoff and delivers nothing; see deliver_handoff() and Channel.publish().
+
+        docs/envelope.md explains the fields. `extra` has fields that this version does not know.
+        """
+        return self._run(self._calls.assemble(locals()))
+
+    def hand_off(
+            self, target_agent: str, task_summary: str, *, source_agent: Optional[str] = None,
+            task_id: Optional[str] = None, intent: Optional[str] = None, state: Optional[Mapping[str, Any]] = None,
+            memory_ids: Optional[Sequence[str]] = None, include_recent: Optional[int] = None,
+            include_pins: Optional[bool] = None, constraints: Optional[Mapping[str, Any]] = None,
+            execution_history: Optional[Sequence[Mapping[str, Any]]] = None,
+            expected_output: Optional[Mapping[str, Any]] = None, strategy: Optional[str] = None,
+            previous_id: Union[None, str, Sequence[str]] = None, new_chain: Optional[bool] = None,
+            scope: Union[None, str, Sequence[str]] = None, pattern: Optional[str] = None,
+            channel: Optional[str] = None, pipeline: Optional[str] = None,
+            extra: Optional[Mapping[str, Any]] = None, timeout: Optional[float] = None, wait: bool = True,
+            idempotency_key: Optional[str] = None) -> Handoff:
+        """Assembles and delivers a handoff, and waits until the receiver acknowledged it.
+
+        Raises NotDeliveredError if it ended otherwise, HandoffTimeoutError (a TimeoutError) after `timeout` seconds,
+        while the delivery continues. With wait=False it returns as soon as the handoff is durable.
+        """
+        fields = {name: value for name, value in locals().items() if name not in ("timeout", "wait", "idempotency_key")}
+        return self._run(self._calls.hand_off(fields, idempotency_key, timeout, wait))
+
+    def deliver_handoff(self, envelope: Named, target: Optional[str] = None, timeout: Optional[float] = None,
+                        *, wait: bool = True) -> Handoff:
+        """Delivers an assembled envelope and waits for the acknowledgement, as hand_off() does.
+
+        An envelope has one handoff: a repeat waits for the same one. `target` is checked against the envelope.
+        """
+        addressed = envelope.target_agent if isinstance(envelope, Envelope) else None
+        return self._run(self._calls.deliver(_id(envelope), addressed, target, timeout, wait))
+
+    def park_envelope(self, envelope: Named, reason: str) -> Handoff:
+        """Keeps an envelope, delivered or not, for a person to replay or discard."""
+        return self._run(self._calls.park_envelope(_id(envelope), reason))
+
+    def get_channel(self, name: str) -> "Channel":
+        return Channel(self, name)
+
+    def complete_task(self, task_id: str) -> Document:
+        return self._run(self._calls.document("POST", f"/v1/tasks/{segment(task_id)}/complete", {}))
+
+    # ---- reading
+
+    def get_handoff(self, handoff: Named) -> Handoff:
+        return self._run(self._calls.handoff("GET", f"/v1/handoffs/{segment(_id(handoff))}"))
+
+    def get_envelope(self, handoff: Named) -> Envelope:
+        return self._run(self._calls.envelope(f"/v1/envelopes/{segment(_id(handoff))}"))
+
+    def get_brief(self, handoff: Named) -> str:
+        """The envelope as Markdown, for a prompt."""
+        return self._run(self._calls.text(f"/v1/envelopes/{segment(_id(handoff))}", "text/markdown"))
+
+    def get_ledger(self, envelope: Named, kind: Optional[str] = None) -> List[Document]:
+        """Everything that the hops of its chain have said, also what the envelope had no room for."""
+        return self._run(self._calls.pages(f"/v1/envelopes/{segment(_id(envelope))}/ledger", {"kind": kind}))
+
+    def get_task(self, task_id: str) -> List[Handoff]:
+        """The handoffs of a task, in order of acceptance."""
+        found = self._run(self._calls.pages(f"/v1/tasks/{segment(task_id)}", {}))
+        return [Handoff(item) for item in found]
+
+    def list_handoffs(self, *, state: Optional[str] = None, source: Optional[str] = None, target: Optional[str] = None,
+                      task: Optional[str] = None, since: Optional[str] = None,
+                      limit: Optional[int] = None) -> List[Handoff]:
+        query = {"state": state, "source": source, "target": target, "task": task, "since": since}
+        return [Handoff(item) for item in self._run(self._calls.pages("/v1/handoffs", query, limit))]
+
+    def list_attempts(self, handoff: Named) -> List[Document]:
+        return self._run(self._calls.pages(f"/v1/handoffs/{segment(_id(handoff))}/attempts", {}))
+
+    def list_agents(self) -> List[Document]:
+        return self._run(self._calls.pages("/v1/agents", {}))
+
+    # ---- acknowledging, for the agent that has the handoff
+
+    def ack_handoff(self, handoff: Named, *, next: Optional[Mapping[str, Any]] = None) -> Handoff:
+        """Acknowledges. `next` is a request, with which the task is handed on in the same commit."""
+        members = {} if next is None else {"next": self._calls.request(next)}
+        return self._run(self._calls.handoff("POST", f"/v1/handoffs/{segment(_id(handoff))}/ack", members))
+
+    def nack_handoff(self, handoff: Named, reason: str = "", *, retry: bool = True) -> Handoff:
+        """Declines. The handoff is tried again, or parked if `retry` is false."""
+        members = {"reason": reason[:1000], "retry": retry}
+        return self._run(self._calls.handoff("POST", f"/v1/handoffs/{segment(_id(handoff))}/nack", members))
+
+    def extend_handoff(self, handoff: Named, progress: Optional[str] = None) -> Handoff:
+        """Gets more time to acknowledge, and reports progress."""
+        members: Dict[str, Any] = {} if progress is None else {"progress": progress}
+        return self._run(self._calls.handoff("POST", f"/v1/handoffs/{segment(_id(handoff))}/extend", members))
+
+    def pull_handoff(self, agent: str, wait: int = 20) -> Optional[Response]:
+        """The next handoff of an inbox, as it came, or None. serve() does this for you."""
+        return self._run(self._calls.pull(agent, wait))
+
+    # ---- taking back
+
+    def cancel_handoff(self, handoff: Named, reason: str = "") -> Handoff:
+        return self._run(self._calls.handoff("POST", f"/v1/handoffs/{segment(_id(handoff))}/cancel", {"reason": reason}))
+
+    # ---- memories
+
+    def put_memory(self, id: str, content: str, *, summary: Optional[str] = None, importance: Optional[str] = None,
+                   tags: Optional[Sequence[str]] = None, metadata: Optional[Mapping[str, Any]] = None,
+                   pinned: Optional[bool] = None, agent: Optional[str] = None, scope: Optional[str] = None,
+                   task_id: Optional[str] = None) -> Memory:
+        """Stores a memory; it replaces one with the same id."""
+        given = {"content": content, "summary": summary, "importance": importance, "tags": tags, "metadata": metadata,
+                 "pinned": pinned, "agent": agent, "scope": scope, "task_id": task_id}
+        members = {name: value for name, value in given.items() if value is not None}
+        return self._run(self._calls.memory("PUT", f"/v1/memories/{segment(id)}", members))
+
+    def get_memory(self, id: str) -> Memory:
+        return self._run(self._calls.memory("GET", f"/v1/memories/{segment(id)}"))
+
+    def search_memories(self, query: str, *, limit: int = 20, scope: Optional[str] = None) -> List[Memory]:
+        """The memories that fit the text, the most relevant first."""
+        asked = {"query": query, "scope": scope, "limit": min(limit, 1000)}
+        return [Memory(item) for item in self._run(self._calls.pages("/v1/memories", asked, limit))]
+
+    def list_memories(self, *, pinned: Optional[bool] = None, scope: Optional[str] = None,
+                      limit: Optional[int] = None) -> List[Memory]:
+        asked = {"pinned": pinned, "scope": scope}
+        return [Memory(item) for item in self._run(self._calls.pages("/v1/memories", asked, limit))]
+
+    def delete_memory(self, id: str) -> None:
+        self._run(self._calls.nothing("DELETE", f"/v1/memories/{segment(id)}"))
+
+    def pin_memory(self, id: str) -> Memory:
+        return self._run(self._calls.memory("PUT", f"/v1/memories/{segment(id)}/pin"))
+
+    def unpin_memory(self, id: str) -> Memory:
+        return self._run(self._calls.memory("DELETE", f"/v1/memories/{segment(id)}/pin"))
+
+    # ---- handoffs that were made without the sidecar
+
+    def observe(self, observations: Sequence[Mapping[str, Any]]) -> Document:
+        """Reports handoffs that agents made by other means, for the metrics; docs/observations.md has the fields."""
+        return self._run(self._calls.observe(observations))
+
+    def request(self, method: str, path: str, members: Optional[Mapping[str, Any]] = None,
+                query: Optional[Mapping[str, Any]] = None) -> Document:
+        """Any other call of docs/api.md, with the same retries and errors."""
+        return self._run(self._calls.document(method, path + query_string(query or {}), members))
+
+
+class Channel:
+    """A channel: one envelope, and a separate handoff for each receiver."""
+
+    def __init__(self, spine: MemorySpine, name: str) -> None:
+        self.spine = spine
+        self.name = name
+
+    def publish(self, envelope: Optional[Named] = None, receivers: Optional[Sequence[str]] = None,
+                delivery: str = "at-least-once", *, request: Optional[Mapping[str, Any]] = None,
+                timeout: Optional[float] = None, idempotency_key: Optional[str] = None) -> Publication:
+        """Publishes an assembled envelope, or a request. Returns once it is durable for all receivers; with `timeout`,
+        when no delivery is in progress, or after that many seconds."""
+        if delivery != "at-least-once":
+            raise ValueError(f"delivery={delivery!r}: allowed is 'at-least-once'")
+        if (envelope is None) == (request is None):
+            raise TypeError("publish() takes an envelope or a request")
+        calls = self.spine._calls
+        members: Dict[str, Any] = {"request": calls.request(request)} if request is not None else {}
+        if envelope is not None:
+            members["envelope_id"] = _id(envelope)
+        if receivers is not None:
+            members["receivers"] = list(receivers)
+        return self.spine._run(calls.publish(self.name, members, idempotency_key, timeout))
+
+    def get_publication(self, publication: Union[str, Publication]) -> Publication:
+        """The state of each delivery."""
+        id = publication if isinstance(publication, str) else publication.id
+        path = f"/v1/channels/{segment(self.name)}/publications/{segment(id)}"
+        return Publication(self.spine._run(self.spine._calls.document("GET", path)))
+
+
+def _id(named: Named) -> str:
+    return named if isinstance(named, str) else named.id

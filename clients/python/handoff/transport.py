@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP over connections that stay open. Safe to use from several threads: each call takes a connection of the pool.
+
+A connection that the sidecar closed while it was idle is noticed only when the next request fails on it. Such a request
+is sent again over a new connection at once, without counting as a failure.
+"""
+
+import contextlib
+import http.client
+import os
+import socket
+import ssl
+import threading
+from typing import Dict, Iterator, List, Optional, Set
+
+from .errors import UnreachableError
+from .flows import Request, Response, parts
+
+CONNECT_SECONDS = 5.0
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Transport:
+    def __init__(self, endpoint: str, tls: Optional[ssl.SSLContext] = None) -> None:
+        self.scheme, self.host, self.port, self.prefix = parts(endpoint)
+        self.endpoint = endpoint
+        self.tls = ssl.create_default_context() if self.scheme == "https" and tls is None else tls
+        self.lock = threading.Lock()
+        self.idle: List[http.client.HTTPConnection] = []
+        self.busy: Set[http.client.HTTPConnection] = set()
+        self.owner = os.getpid()
+        self.closed = False
+
+    def exchange(self, request: Request) -> Response:
+        with self._connection() as connection:
+            if connection.sock is not None:
+                try:
+                    return self._exchange(connection, request)
+                except socket.timeout:
+                    raise  # it was open, and there is no answer
+                except (OSError, http.client.HTTPException):
+                    connection.close()  # it was closed while it was idle
+                    self._close_idle()
+                    if self.closed:
+                        raise
+            return self._exchange(connection, request)
+
+    def close(self) -> None:
+        """Closes all connections; requests in progress fail, and so do later ones."""
+        self.closed = True
+        self._close_idle()
+        with self.lock:
+            busy = list(self.busy)
+        for connection in busy:
+            with contextlib.suppress(OSError, AttributeError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def _exchange(self, connection: http.client.HTTPConnection, request: Request) -> Response:
+        try:
+            if connection.sock is None:
+                connection.connect()
+            if connection.sock is not None:
+                connection.sock.settimeout(request.timeout)
+            connection.request(request.method, self.prefix + request.path, request.body, request.headers)
+            answer = connection.getresponse()
+            return Response(answer.status, _lower(answer), answer.read())
+        except BaseException:
+            connection.close()
+            raise
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[http.client.HTTPConnection]:
+        connection = self._take()
+        try:
+            yield connection
+        except (OSError, http.client.HTTPException) as error:
+            if isinstance(error, ssl.SSLCertVerificationError):
+                raise
+            detail = "no answer in time" if isinstance(error, socket.timeout) else str(error) or type(error).__name__
+            raise UnreachableError(f"{self.endpoint}: {detail}", code="unreachable") from error
+        finally:
+            self._give_back(connection)
+
+    def _take(self) -> http.client.HTTPConnection:
+        with self.lock:
+            if self.owner != os.getpid():  # a fork shares no connection with its parent
+                self.idle, self.busy, self.owner = [], set(), os.getpid()
+            if self.closed:
+                raise UnreachableError(f"{self.endpoint}: the client was closed", code="closed")
+            connection = self.idle.pop() if self.idle else self._new()
+            self.busy.add(connection)
+        return connection
+
+    def _new(self) -> http.client.HTTPConnection:
+        if self.scheme == "unix":
+            return _UnixConnection(self.host, CONNECT_SECONDS)
+        if self.tls is not None:
+            return http.client.HTTPSConnection(self.host, self.port, timeout=CONNECT_SECONDS, context=self.tls)
+        return http.client.HTTPConnection(self.host, self.port, timeout=CONNECT_SECONDS)
+
+    def _give_back(self, connection: http.client.HTTPConnection) -> None:
+        with self.lock:
+            self.busy.discard(connection)
+            if connection.sock is not None and not self.closed:
+                self.idle.append(connection)
+                return
+        connection.close()
+
+    def _close_idle(self) -> None:
+        with self.lock:
+            idle, self.idle = self.idle, []
+        for connection in idle:
+            connection.close()
+
+
+def _lower(answer: http.client.HTTPResponse) -> Dict[str, str]:
+    return {name.lower(): value for name, value in answer.getheaders()}

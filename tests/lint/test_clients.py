@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client packages: types and syntax are checked, they install offline into a clean place, and they have a method
+for every call of the API that an agent makes.
+
+    /usr/bin/python3 tests/lint/test_clients.py --write
+
+copies examples/pipeline.* into README.md.
+"""
+
+import ast
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+
+import source_tree
+
+README = source_tree.TOP / "README.md"
+PYTHON = source_tree.TOP / "clients/python"
+PIPELINES = {"pipeline.py": "python"}
+LINES_MAX = 25  # of user code, in a pipeline of four agents
+
+# Calls that people make, with handoffctl or on a page, or that another method makes.
+NOT_FOR_AGENTS = {
+    "get_openapi", "reset_agent", "list_parked", "group_parked", "check_parked", "replay_handoff", "replay_parked",
+    "list_replays", "get_replay", "stop_replay", "begin_job", "list_jobs", "get_job", "stop_job", "list_job_items",
+    "continue_job", "discard_handoff", "list_decisions", "list_channels", "list_publications"}
+OTHER_NAMES = {"send_handoff": "hand_off", "assemble_envelope": "agent_handoff", "deliver_envelope": "deliver_handoff",
+               "park_request": "park_envelope", "park_handoff": "park_envelope", "get_stored_envelope": "get_envelope"}
+
+
+def operations():
+    paths = json.loads((source_tree.TOP / "docs/openapi.json").read_text())["paths"]
+    return {call["operationId"] for calls in paths.values() for call in calls.values() if isinstance(call, dict)}
+
+
+def python_files():
+    return [source_tree.TOP / path for path in source_tree.files()
+            if path.parts[:2] == ("clients", "python") and path.suffix == ".py"]
+
+
+def public_methods(path):
+    return {node.name for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_")}
+
+
+def user_code(text):
+    """What a user writes: no blank lines, no comments, no docstring."""
+    text = re.sub(r'""".*?"""\n|^/\*.*?\*/\n', "", text, flags=re.DOTALL | re.MULTILINE)
+    return [line for line in text.splitlines() if line.strip() and not re.match(r"\s*(#|//)", line)]
+
+
+def shown(name, language):
+    """A pipeline as README.md has it: without the head comment."""
+    text = (source_tree.TOP / "examples" / name).read_text()
+    body = re.sub(r'\A(?:(?:#|//).*\n)*(?:""".*?"""\n)?', "", text, flags=re.DOTALL)
+    return f"<!-- {name}:begin -->\n```{language}\n{body}```\n<!-- {name}:end -->"
+
+
+def with_pipelines(text):
+    for name, language in PIPELINES.items():
+        pattern = rf"<!-- {re.escape(name)}:begin -->.*?<!-- {re.escape(name)}:end -->"
+        text = re.sub(pattern, lambda _, name=name, language=language: shown(name, language), text, flags=re.DOTALL)
+    return text
+
+
+class Python(unittest.TestCase):
+    def test_mypy_is_silent(self):
+        with tempfile.TemporaryDirectory() as cache:
+            status, output = source_tree.run(["mypy", "--strict", "--cache-dir", cache, "handoff"], cwd=PYTHON)
+        self.assertEqual(status, 0, output)
+
+    def test_mypy_would_speak(self):
+        with tempfile.TemporaryDirectory() as folder:
+            user = pathlib.Path(folder, "user.py")
+            user.write_text("from handoff import MemorySpine\nMemorySpine().hand_off('coder', 3)\n")
+            status, output = source_tree.run(["mypy", "--strict", "--cache-dir", folder, user],
+                                             env={**os.environ, "MYPYPATH": str(PYTHON)})
+        self.assertIn('incompatible type "int"; expected "str"', output)
+        self.assertNotEqual(status, 0)
+
+    def test_syntax_is_that_of_the_oldest_python(self):
+        self.assertGreater(len(python_files()), 8)
+        for path in python_files():
+            with self.subTest(path=path):
+                ast.parse(path.read_text(), feature_version=(3, 9))
+
+    def test_imports_nothing_but_the_standard_library(self):
+        for path in python_files():
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = ([alias.name for alias in node.names] if isinstance(node, ast.Import) else
+                         [node.module] if isinstance(node, ast.ImportFrom) and node.level == 0 else [])
+                for name in names:
+                    self.assertIn(name.split(".")[0], sys.stdlib_module_names, path)
+
+    def test_installs_into_a_clean_place(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = shutil.copytree(PYTHON, pathlib.Path(folder, "source"),
+                                     ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
+            place = pathlib.Path(folder, "place")
+            status, output = source_tree.run(
+                ["/usr/bin/python3", "-m", "pip", "install", "--quiet", "--no-index", "--no-build-isolation", "--no-deps",
+                 "--no-cache-dir", "--disable-pip-version-check", "--target", place, source])
+            self.assertEqual(status, 0, output)
+            status, output = source_tree.run(
+                ["/usr/bin/python3", "-I", "-c", f"import sys; sys.path.insert(0, {str(place)!r}); import handoff; "
+                 "print(handoff.__file__, handoff.__version__)"], cwd=folder)
+            self.assertEqual((status, output), (0, f"{place}/handoff/__init__.py {self.version()}\n"))
+            self.assertTrue((place / "handoff/py.typed").exists())
+
+    def version(self):
+        return re.search(r'^version = "(.*)"$', (PYTHON / "pyproject.toml").read_text(), re.MULTILINE)[1]
+
+    def test_has_a_method_for_every_call_of_an_agent(self):
+        methods = public_methods(PYTHON / "handoff/client.py")
+        wanted = {OTHER_NAMES.get(name, name) for name in operations() - NOT_FOR_AGENTS}
+        self.assertEqual(sorted(wanted - methods), [])
+        self.assertEqual(NOT_FOR_AGENTS - operations(), set())
+
+
+class Pipelines(unittest.TestCase):
+    def test_are_short(self):
+        for name in PIPELINES:
+            with self.subTest(name=name):
+                self.assertLessEqual(len(user_code((source_tree.TOP / "examples" / name).read_text())), LINES_MAX)
+
+    def test_are_in_the_readme(self):
+        text = README.read_text()
+        self.assertEqual(with_pipelines(text), text, "run it with --write")
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        README.write_text(with_pipelines(README.read_text()))
+    else:
+        unittest.main()
