@@ -313,6 +313,31 @@ class Serving(WithLibrary):
                 for target in prometheus.targets()[job]:
                     self.assertEqual((target["health"], target["lastError"]), ("up", ""))
 
+    def test_every_user_in_the_real_prometheus(self):
+        users = {"relay_server": ("session example.org 1500", 'turn_traffic_rcvb{realm="example.org"}', 1500),
+                 "core_network": ("sessions 12", "fivegs_smffunction_sm_sessionnbr", 12),
+                 "pooler": ("clients 8", 'clients_processed{worker="worker[0]"}', 8),
+                 "network_card": ("attach 1", "nic_block_1_errors", 0),
+                 "peers": ("connect 1", "peer_1_connections", 1),
+                 "node_agent": ("update 1", 'node_network_receive_bytes_total{device="eth0"}', 1e6)}
+        formats = {"text": "text/plain;version=0.0.4", "openmetrics": OPENMETRICS, "protobuf": PROTOBUF}
+        jobs = {kind: {} for kind in formats}
+        for name, (command, _, _) in users.items():
+            program = self.enterContext(self.run_program(name))
+            program.command(command)
+            for kind, accept in formats.items():
+                jobs[kind][f"{name}-{kind}"] = self.enterContext(Relay(f"127.0.0.1:{program.port}", accept)).address
+        classic = self.enterContext(Prometheus({**jobs["text"], **jobs["openmetrics"]}))
+        native = self.enterContext(Prometheus(jobs["protobuf"], ["native-histograms"]))
+        for prometheus in (classic, native):
+            prometheus.scraped()
+            for job, targets in prometheus.targets().items():
+                _, selector, value = users[job.split("-")[0]]
+                with self.subTest(job=job):
+                    self.assertEqual([(target["health"], target["lastError"]) for target in targets], [("up", "")])
+                    name, _, labels = selector.rstrip("}").partition("{")
+                    self.assertEqual(prometheus.value(f'{name}{{job="{job}",{labels}}}'), value)
+
     def check_values(self, prometheus, job, native):
         def value(selector):
             return prometheus.value(selector.replace("{", "{" + job + ",", 1) if "{" in selector

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -672,6 +673,43 @@ static void test_two_scrapers_at_once(void **state)
     assert_int_equal(atomic_load(&runs), 400);
 }
 
+static void *scrape_until_told(void *arg)
+{
+    while (!atomic_load(&running))
+        free(bridge(PROM_COLLECTOR_REGISTRY_DEFAULT));
+    return arg;
+}
+
+/* The child has the threads' locks, perhaps, and not the threads: it may observe what exists. */
+static void test_a_child_of_a_program_with_threads_observes(void **state)
+{
+    (void)state;
+    prom_counter_t *counter = counter_of("x_total", 1, LABELS("a"));
+    prom_metric_sample_t *sample = prom_metric_sample_from_labels(counter, LABELS("1"));
+    pthread_t threads[2];
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, scrape_until_told, NULL), 0);
+    int status = 0;
+    for (int i = 0; i < 100 && status == 0; i++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(20); /* ends it if it waits for a lock */
+            int failed = 0;
+            for (int j = 0; j < 1000; j++)
+                failed |=
+                    prom_counter_inc(counter, LABELS("1")) | prom_metric_sample_add(sample, 1);
+            _exit(failed);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    atomic_store(&running, 1);
+    for (size_t i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    atomic_store(&running, 0);
+    assert_int_equal(status, 0);
+    assert_true(shows("x_total{a=\"1\"} 0")); /* the child's counts are the child's */
+}
+
 /* ---- the process ---------------------------------------------------------------------------- */
 
 static double value_of(const char *name)
@@ -791,6 +829,7 @@ int main(void)
         TEST(test_the_function_runs_at_the_scrape),
         TEST(test_functions_that_change_what_is_scraped),
         TEST(test_two_scrapers_at_once),
+        TEST(test_a_child_of_a_program_with_threads_observes),
         TEST(test_the_process_in_true_units),
         TEST(test_the_process_from_files),
         TEST(test_a_family_of_the_core_as_a_metric),
