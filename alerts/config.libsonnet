@@ -114,6 +114,8 @@
     // larger than the remaining room; so "at 100 %" means above 90 % on average while memories are trimmed.
     budgetUnderused: { below: 0.2, window: '1d', 'for': '1h', handoffs: 50 },
     contextTrimmed: { utilizationAbove: 0.9, trimmedAbove: 0.05, window: '1h', 'for': '30m', handoffs: 20 },
+    // Memories that a receiver flagged as missing after it tried to fetch them.
+    contextUnrecovered: { window: '15m' },
     // Share of the window in which the spine answered; a flapping spine counts as down.
     spineDown: { upBelow: 0.5, window: '5m', 'for': '1m' },
 

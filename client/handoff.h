@@ -523,6 +523,39 @@ void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff
 void handoff_hand_on(struct handoff_loop *loop, const char *id, const struct handoff_ask *ask,
                      handoff_answered *answered, void *context);
 
+/* Ids of memories, as the envelope has them in `missing`. */
+struct handoff_memory_ids {
+    const char *const *ids;
+    size_t count; /* at most 1,000 */
+};
+
+/* Acknowledges, like the two above (`next` NULL: nothing is handed on), and says which memories the
+   agent lacked: that is stored with the handoff and shown to its sender. Repeats change nothing.
+   invalid_request: what is no id. */
+void handoff_acknowledge_lacking(struct handoff_loop *loop, const char *id,
+                                 const struct handoff_memory_ids *lacking,
+                                 const struct handoff_ask *next, const char *caller,
+                                 handoff_answered *answered, void *context);
+/* Says the same without an acknowledgement, before it or after it. */
+void handoff_flag_gaps(struct handoff_loop *loop, const char *id,
+                       const struct handoff_memory_ids *lacking, const char *caller,
+                       handoff_answered *answered, void *context);
+
+/* What a receiver asks for. */
+struct handoff_recovery_query {
+    struct handoff_memory_ids memories;
+    bool missing; /* also what the envelope lists as missing, and what was flagged */
+};
+
+/* Fetches memories from the spine for the agent that has the handoff, within the scopes of its
+   request. What was missing and is found is noted with the handoff. The answer's body is {"found":
+   [memories], "missing": [{"id", "reason"}]}. not_found (also for a caller who is no party to it),
+   forbidden (for one who does not have it), envelope_removed (`missing`, and retention removed the
+   list). */
+void handoff_recover_memories(struct handoff_loop *loop, const char *id,
+                              const struct handoff_recovery_query *query, const char *caller,
+                              handoff_answered *answered, void *context);
+
 /* Who decides about a handoff, and why; recorded with the decision. Each may be NULL. */
 struct handoff_author {
     const char *who;    /* the caller as the host knows it */
@@ -855,6 +888,8 @@ enum handoff_event_kind {
     HANDOFF_EVENT_STORE_UPGRADING, /* the store of an older version is changed, which may take a
                                       while */
     HANDOFF_EVENT_DECIDED,         /* somebody decided about a handoff */
+    HANDOFF_EVENT_RECOVERY,        /* the receiver of a handoff fetched memories that its envelope
+                                      lacks, or flagged them */
     HANDOFF_EVENT_STORE_DISPLACED, /* the store is not where it was; once, nothing is stored again
                                     */
 };
@@ -929,6 +964,11 @@ struct handoff_decided {
     enum handoff_action action;
     const char *author, *by; /* whose token it was, and what the caller calls itself */
     const char *reason;
+};
+
+/* Each memory of a handoff counts once when it is flagged, and once when it was fetched. */
+struct handoff_recovered {
+    size_t of[HANDOFF_RECOVERY_COUNT];
 };
 
 struct handoff_spine_asked {
@@ -1006,6 +1046,7 @@ struct handoff_event {
         struct handoff_ran_short shortage;
         struct handoff_secrets_found secrets;
         struct handoff_decided decided;
+        struct handoff_recovered recovery;
         struct handoff_spine_asked spine;
         struct handoff_moved moved;
         struct handoff_circuit_changed circuit;

@@ -93,7 +93,8 @@ enum collectors_counted {
     COLLECTORS_COUNTED_OPENED = COLLECTORS_COUNTED_OUTCOME + HANDOFF_OUTCOME_COUNT,
     COLLECTORS_COUNTED_REFS_INCLUDED,
     COLLECTORS_COUNTED_REFS_REQUESTED,
-    COLLECTORS_COUNTED_ENVELOPES, /* of which the completeness is known */
+    COLLECTORS_COUNTED_UNRECOVERED, /* memories that its receivers flagged */
+    COLLECTORS_COUNTED_ENVELOPES,   /* of which the completeness is known */
     COLLECTORS_COUNTED_ITEMS,
     COLLECTORS_COUNTED_ITEMS_OMITTED,
     COLLECTORS_COUNTED_BUDGETS,        /* envelopes that had one */

@@ -25,6 +25,11 @@ void collectors_completeness_resolve(struct collectors *collectors,
     for (int i = 0; i < COLLECTORS_REFS; i++)
         target->refs[i] = metric_resolve(collectors->families[COLLECTORS_MEMORY_REFS],
                                          (const char *const[]){target->name, refs[i]});
+    for (int i = 0; i < HANDOFF_RECOVERY_COUNT; i++) {
+        const char *outcome = handoff_recovery_name((enum handoff_recovery)i);
+        target->recovery[i] = metric_resolve(collectors->families[COLLECTORS_MEMORY_RECOVERY],
+                                             (const char *const[]){target->name, outcome});
+    }
 }
 
 /* As the envelope says it: nothing asked for is nothing left out. */
@@ -50,6 +55,16 @@ void collectors_completeness_assembled(struct collectors *collectors,
         collectors_target(&collectors->targets, event->who.target_agent);
     metric_observe(target->completeness, ratio(&event->of.assembled.memories));
     add_refs(target, &event->of.assembled.memories);
+}
+
+/* What receivers fetched of what was missing, and what they flagged. */
+void collectors_completeness_recovered(struct collectors *collectors,
+                                       const struct handoff_event *event)
+{
+    const struct collectors_target *target =
+        collectors_target(&collectors->targets, event->who.target_agent);
+    for (int i = 0; i < HANDOFF_RECOVERY_COUNT; i++)
+        metric_add(target->recovery[i], event->of.recovery.of[i]);
 }
 
 /* A ratio alone is known of an agent that does not count; it is in the histogram and not in the sum

@@ -155,6 +155,9 @@ void collectors_observe(void *observer, const struct handoff_event *event)
     case HANDOFF_EVENT_DECIDED:
         metric_add(collectors->decisions[event->of.decided.action], 1);
         break;
+    case HANDOFF_EVENT_RECOVERY:
+        collectors_completeness_recovered(collectors, event);
+        break;
     case HANDOFF_EVENT_STORE_DISPLACED: /* a gauge, read with the next scrape */
     case HANDOFF_EVENT_STORE_UPGRADING: /* only logged */
         break;

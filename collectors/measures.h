@@ -50,6 +50,8 @@ void collectors_completeness_resolve(struct collectors *collectors,
                                      struct collectors_target *target);
 void collectors_completeness_assembled(struct collectors *collectors,
                                        const struct handoff_event *event);
+void collectors_completeness_recovered(struct collectors *collectors,
+                                       const struct handoff_event *event);
 void collectors_completeness_observed(struct collectors *collectors,
                                       const struct handoff_event *event);
 

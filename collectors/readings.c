@@ -49,6 +49,8 @@ static void read_context(const struct collectors_target *target, uint64_t *count
         counts[COLLECTORS_COUNTED_REFS_REQUESTED] += metric_read_counter(target->refs[i]);
     counts[COLLECTORS_COUNTED_REFS_INCLUDED] =
         metric_read_counter(target->refs[COLLECTORS_INCLUDED]);
+    counts[COLLECTORS_COUNTED_UNRECOVERED] =
+        metric_read_counter(target->recovery[HANDOFF_RECOVERY_MISSING]);
     metric_read_histogram(target->completeness, &reading);
     counts[COLLECTORS_COUNTED_ENVELOPES] = reading.count;
     metric_read_histogram(target->utilization, &reading);

@@ -45,6 +45,7 @@ struct collectors_target {
     _Atomic(struct metric_series *) duration[HANDOFF_PATTERN_COUNT][HANDOFF_OUTCOME_COUNT];
     /* completeness.c */
     struct metric_series *completeness, *refs[COLLECTORS_REFS];
+    struct metric_series *recovery[HANDOFF_RECOVERY_COUNT];
     /* tokens.c */
     struct metric_series *utilization, *tokens;
     struct metric_series *items[HANDOFF_PART_COUNT][HANDOFF_PRESENCE_COUNT]; /* NULL: never so */

@@ -78,6 +78,30 @@ static void show_memories(yyjson_val *handoff)
     }
 }
 
+size_t ctl_open_gaps(yyjson_val *handoff)
+{
+    yyjson_val *gap;
+    size_t i, count, open = 0;
+    yyjson_arr_foreach(yyjson_obj_get(handoff, "gaps"), i, count, gap) open +=
+        !*ctl_text(gap, "recovered_at");
+    return open;
+}
+
+static void show_gaps(yyjson_val *handoff)
+{
+    yyjson_val *gap;
+    size_t i, count;
+    yyjson_arr_foreach(yyjson_obj_get(handoff, "gaps"), i, count, gap)
+    {
+        const bool recovered = *ctl_text(gap, "recovered_at") != '\0';
+        printf("%-12s", recovered ? "recovered" : "gap");
+        ctl_put(stdout, ctl_text(gap, "id"), 0);
+        fputs(recovered ? ": fetched later by " : ": not available to ", stdout);
+        ctl_put(stdout, ctl_text(gap, "agent"), 0);
+        putchar('\n');
+    }
+}
+
 static void show_progress(yyjson_val *handoff)
 {
     printf("%-12s", "progress");
@@ -106,6 +130,7 @@ void ctl_show_handoff(const struct ctl_line *line, yyjson_val *handoff)
         show_progress(handoff);
     printf("%-12s%.0f\n", "tokens", ctl_number(handoff, "token_count"));
     show_memories(handoff);
+    show_gaps(handoff);
 }
 
 void ctl_show_handoff_line(const struct ctl_line *line, yyjson_val *handoff)

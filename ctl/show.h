@@ -18,6 +18,9 @@ enum handoff_state ctl_state(yyjson_val *handoff);
 /* The number under the key, or 0. */
 double ctl_number(yyjson_val *object, const char *key);
 
+/* How many memories its receiver works without. */
+size_t ctl_open_gaps(yyjson_val *handoff);
+
 /* "parked (exhausted)" */
 void ctl_put_state(FILE *out, yyjson_val *handoff, int width);
 /* How a state is coloured. */

@@ -200,6 +200,9 @@ static void print_node(yyjson_val *handoff, int depth)
            ctl_number(handoff, "token_count"));
     ctl_put(stdout, ctl_text(handoff, "id"), 0);
     print_passed_over(handoff);
+    const size_t gaps = ctl_open_gaps(handoff);
+    if (gaps > 0)
+        printf("  %zu gap%s", gaps, gaps == 1 ? "" : "s");
     if (*ctl_text(handoff, "progress")) {
         fputs("  progress: ", stdout);
         ctl_put(stdout, ctl_text(handoff, "progress"), 0);

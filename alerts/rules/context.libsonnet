@@ -7,7 +7,7 @@ local names = import '../lib/names.libsonnet';
 
 function(config)
   local alert = newAlert(config);
-  local of = { selector: config.selector, sidecar: alert.by(['instance']) };
+  local of = { selector: config.selector, sidecar: alert.by(['instance']), target: alert.by(['target_agent']) };
   local perTarget(metric, window) = names.increase('job_target_agent', metric, window);
   local utilization(window) = names.mean('job_target_agent', 'handoff_token_utilization_ratio', window);
   local envelopesOfTarget(window) = perTarget('handoff_token_utilization_ratio_count', window);
@@ -95,6 +95,23 @@ function(config)
     ||| % config.contextTrimmed,
   });
 
+  local contextUnrecovered = alert.new({
+    name: 'HandoffContextUnrecovered',
+    severity: 'warning',
+    scope: 'target',
+    expr: |||
+      sum by (%(target)s) (
+        increase(handoff_memory_recovery_total{%(selector)s, outcome="missing"}[%(window)s])
+      ) > 0
+    ||| % (of + config.contextUnrecovered),
+    summary: 'An agent works without memories that it was to get',
+    description: |||
+      {{ $labels.target_agent }} flagged memories in the last %(window)s that its handoffs lack and that it could not fetch; it works with incomplete context.
+      Likely causes: the spine was down while envelopes were assembled and still is, senders request memories that were deleted or never stored, or memories are in a scope that the request does not see.
+    ||| % config.contextUnrecovered,
+    command: "handoffctl handoffs --target {{ $labels.target_agent }} --since $(date -u -d '-15 min' +%FT%TZ)",
+  });
+
   local spineDown = alert.new({
     name: 'HandoffSpineDown',
     severity: 'critical',
@@ -117,5 +134,5 @@ function(config)
 
   {
     name: 'handoff-context.alerts',
-    rules: [completenessLow, completenessCritical, budgetUnderused, contextTrimmed, spineDown],
+    rules: [completenessLow, completenessCritical, budgetUnderused, contextTrimmed, contextUnrecovered, spineDown],
   }

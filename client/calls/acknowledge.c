@@ -12,6 +12,8 @@
 #include "client/calls/reply.h"
 #include "client/calls/warn.h"
 #include "client/client.h"
+#include "client/deliver/gaps.h"
+#include "client/model/gaps.h"
 #include "client/model/warnings.h"
 #include "client/store/channels.h"
 #include "lib/base/check.h"
@@ -30,6 +32,7 @@ struct answering {
     char *next;                        /* a copy of the next request, or NULL */
     char *scopes;                      /* of the caller, for that request; NULL: it is not bound */
     char *progress;                    /* NULL: none */
+    struct base_buffer lacking;        /* ids of memories that the caller lacks; empty: none */
     struct handoff_warnings *warnings; /* of the answer; NULL: nothing is handed on */
     struct handoff_reply reply;
 
@@ -41,6 +44,7 @@ struct answering {
 static void end_answering(struct answering *answering)
 {
     base_free(answering->progress);
+    base_buffer_free(&answering->lacking);
     base_free(answering->next);
     base_free(answering->scopes);
     answering->magic = 0;
@@ -79,6 +83,7 @@ static void look_for_delivery(struct handoff_store_read *read)
 }
 
 static void answer_told(struct answering *answering);
+static void end_answer(struct answering *answering);
 
 static void delivery_was_looked_for(struct handoff_store_read *read)
 {
@@ -111,7 +116,37 @@ static void word_told(struct handoff_reply *reply)
     handoff_store_submit_read(answering->loop->client->store, &answering->read);
 }
 
+/* What the caller lacks is stored once its word counts; a caller that is not answered repeats it.
+ */
+static void lacking_was_kept(void *context, const struct handoff_error *error)
+{
+    struct answering *answering = context;
+    BASE_CHECK_MAGIC(answering, ANSWERING_MAGIC);
+    if (error->code != HANDOFF_OK)
+        answering->reply.error = *error;
+    end_answer(answering);
+}
+
+static bool keeps_lacking(struct answering *answering)
+{
+    struct handoff_reply *reply = &answering->reply;
+    /* with a problem of the next request the acknowledgement counts all the same */
+    const bool counts = reply->error.code == HANDOFF_OK || reply->next_problem.code != HANDOFF_OK;
+    if (!counts || answering->lacking.size == 0)
+        return false;
+    return handoff_lane_keep_gaps(answering->loop->lane, &reply->id,
+                                  base_buffer_span(&answering->lacking), base_span(NULL, 0),
+                                  reply->agent, lacking_was_kept, answering,
+                                  &reply->error) == HANDOFF_OK;
+}
+
 static void answer_told(struct answering *answering)
+{
+    if (!keeps_lacking(answering))
+        end_answer(answering);
+}
+
+static void end_answer(struct answering *answering)
 {
     const struct handoff_reply *reply = &answering->reply;
     answering->loop->pending--;
@@ -142,36 +177,83 @@ static bool copy_next(struct answering *answering, const struct handoff_ask *ask
     return true;
 }
 
-static void answer_word(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
-                        const char *reason, const struct handoff_ask *next, const char *caller,
-                        handoff_answered *answered, void *context)
+/* What somebody says about a handoff; lent for the call. */
+struct spoken {
+    enum handoff_word word;
+    const char *reason, *progress;            /* NULL: none */
+    const struct handoff_ask *next;           /* NULL: nothing is handed on */
+    const struct handoff_memory_ids *lacking; /* NULL: nothing */
+    const char *caller;                       /* NULL: anybody */
+};
+
+static enum handoff_code refuse_gap_id(size_t at, const char *id, struct handoff_error *error)
 {
-    static const enum handoff_word words[] = {
-        [HANDOFF_ANSWER_ACK] = HANDOFF_WORD_ACK,
-        [HANDOFF_ANSWER_NACK] = HANDOFF_WORD_NACK_RETRY,
-        [HANDOFF_ANSWER_REFUSE] = HANDOFF_WORD_NACK_FINAL,
-        [HANDOFF_ANSWER_EXTEND] = HANDOFF_WORD_EXTEND,
-    };
-    struct base_uuid uuid;
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "this is not the id of a memory", NULL, NULL);
+    handoff_error_field(error, "missing[%zu]", at);
+    handoff_error_seen(error, "%.100s", id);
+    handoff_error_allow(error, "1 to 128 characters of A-Z a-z 0-9 . _ : -, *pinned or *recent");
+    return HANDOFF_ERR_INVALID;
+}
+
+static enum handoff_code copy_lacking(struct base_buffer *to, const struct handoff_memory_ids *from,
+                                      struct handoff_error *error)
+{
+    if (from && from->count > HANDOFF_GAPS_MAX) {
+        handoff_error_set(error, HANDOFF_ERR_INVALID, "too many memories are missing", "missing",
+                          NULL);
+        handoff_error_seen(error, "%zu", from->count);
+        handoff_error_allow(error, "up to %d", HANDOFF_GAPS_MAX);
+        return HANDOFF_ERR_INVALID;
+    }
+    for (size_t i = 0; from && i < from->count; i++) {
+        if (!handoff_gap_is_id(base_span_text(from->ids[i])))
+            return refuse_gap_id(i, from->ids[i], error);
+        base_buffer_text(to, from->ids[i]);
+        base_buffer_byte(to, '\n');
+    }
+    return to->failed ? handoff_error_no_memory(error) : HANDOFF_OK;
+}
+
+/* Copies what the host lends. */
+static enum handoff_code copy_spoken(struct handoff_loop *loop, struct answering *answering,
+                                     const struct spoken *spoken, struct handoff_error *error)
+{
+    struct handoff_reply *reply = &answering->reply;
+    if (!copy_next(answering, spoken->next) ||
+        (spoken->progress && !keep_progress(loop->client, answering, spoken->progress)))
+        return handoff_error_no_memory(error);
+    enum handoff_code code = copy_lacking(&answering->lacking, spoken->lacking, error);
+    if (code != HANDOFF_OK)
+        return code;
+    reply->word = spoken->word;
+    reply->lacking = base_buffer_span(&answering->lacking);
+    handoff_client_copy_reason(loop->client, reply->said, sizeof reply->said, spoken->reason);
+    snprintf(answering->caller, sizeof answering->caller, "%s",
+             spoken->caller ? spoken->caller : "");
+    reply->agent = base_span_text(spoken->caller ? answering->caller : NULL);
+    return HANDOFF_OK;
+}
+
+static void speak(struct handoff_loop *loop, const char *id, const struct spoken *spoken,
+                  handoff_answered *answered, void *context)
+{
     struct handoff_error error;
-    if (handoff_read_id(id, &uuid, &error) != HANDOFF_OK) {
-        handoff_give_error(answered, context, &error);
-        return;
-    }
     struct answering *answering = base_calloc(1, sizeof *answering);
-    const char *progress = word == HANDOFF_ANSWER_EXTEND ? reason : NULL;
-    if (!answering || !copy_next(answering, next) ||
-        (progress && !keep_progress(loop->client, answering, progress))) {
-        if (answering)
-            end_answering(answering);
+    if (!answering) {
         handoff_give_no_memory(answered, context);
         return;
     }
-    if (next)
+    enum handoff_code code = handoff_read_id(id, &answering->reply.id, &error);
+    if (code == HANDOFF_OK)
+        code = copy_spoken(loop, answering, spoken, &error);
+    if (code == HANDOFF_OK && spoken->next) {
         answering->warnings = handoff_warn_in_answer(&answered, &context);
-    if (next && !answering->warnings) {
+        if (!answering->warnings)
+            code = handoff_error_no_memory(&error);
+    }
+    if (code != HANDOFF_OK) {
         end_answering(answering);
-        handoff_give_no_memory(answered, context);
+        handoff_give_error(answered, context, &error);
         return;
     }
     answering->magic = ANSWERING_MAGIC;
@@ -180,12 +262,6 @@ static void answer_word(struct handoff_loop *loop, const char *id, enum handoff_
     answering->context = context;
     answering->reply.lane = loop->lane;
     answering->reply.told = word_told;
-    answering->reply.id = uuid;
-    answering->reply.word = words[word];
-    handoff_client_copy_reason(loop->client, answering->reply.said, sizeof answering->reply.said,
-                               reason);
-    snprintf(answering->caller, sizeof answering->caller, "%s", caller ? caller : "");
-    answering->reply.agent = base_span_text(caller ? answering->caller : NULL);
     loop->pending++;
     handoff_engine_reply(loop->client->engine, &answering->reply);
 }
@@ -194,11 +270,39 @@ void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff
                          const char *reason, const char *caller, handoff_answered *answered,
                          void *context)
 {
-    answer_word(loop, id, word, reason, NULL, caller, answered, context);
+    static const enum handoff_word words[] = {
+        [HANDOFF_ANSWER_ACK] = HANDOFF_WORD_ACK,
+        [HANDOFF_ANSWER_NACK] = HANDOFF_WORD_NACK_RETRY,
+        [HANDOFF_ANSWER_REFUSE] = HANDOFF_WORD_NACK_FINAL,
+        [HANDOFF_ANSWER_EXTEND] = HANDOFF_WORD_EXTEND,
+    };
+    const struct spoken spoken = {.word = words[word],
+                                  .reason = reason,
+                                  .progress = word == HANDOFF_ANSWER_EXTEND ? reason : NULL,
+                                  .caller = caller};
+    speak(loop, id, &spoken, answered, context);
 }
 
 void handoff_hand_on(struct handoff_loop *loop, const char *id, const struct handoff_ask *ask,
                      handoff_answered *answered, void *context)
 {
-    answer_word(loop, id, HANDOFF_ANSWER_ACK, NULL, ask, ask->caller, answered, context);
+    handoff_acknowledge_lacking(loop, id, NULL, ask, ask->caller, answered, context);
+}
+
+void handoff_acknowledge_lacking(struct handoff_loop *loop, const char *id,
+                                 const struct handoff_memory_ids *lacking,
+                                 const struct handoff_ask *next, const char *caller,
+                                 handoff_answered *answered, void *context)
+{
+    const struct spoken spoken = {
+        .word = HANDOFF_WORD_ACK, .next = next, .lacking = lacking, .caller = caller};
+    speak(loop, id, &spoken, answered, context);
+}
+
+void handoff_flag_gaps(struct handoff_loop *loop, const char *id,
+                       const struct handoff_memory_ids *lacking, const char *caller,
+                       handoff_answered *answered, void *context)
+{
+    const struct spoken spoken = {.word = HANDOFF_WORD_LACKS, .lacking = lacking, .caller = caller};
+    speak(loop, id, &spoken, answered, context);
 }

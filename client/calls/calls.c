@@ -13,6 +13,7 @@
 #include "client/assemble/request.h"
 #include "client/calls/memory_json.h"
 #include "client/calls/observation.h"
+#include "client/model/gaps.h"
 #include "client/model/model.h"
 
 /* ---- who may -------------------------------------------------------------------------------- */
@@ -164,6 +165,14 @@ static enum handoff_code accept_next(const struct handoff_field *field, yyjson_v
     *(yyjson_val **)at = value;
     return HANDOFF_OK;
 }
+
+static const struct handoff_field memory_id_item = {
+    .name = "missing", .type = HANDOFF_FIELD_STRING, .least = 1, .most = HANDOFF_GAP_ID_MAX};
+#define LACKING(at, words, ...)                                                                    \
+    {                                                                                              \
+        .name = "missing", .type = HANDOFF_FIELD_ARRAY, .offset = (at), .most = HANDOFF_GAPS_MAX,  \
+        .item = &memory_id_item, .doc = (words), .example = "[\"ms-4821\"]", __VA_ARGS__           \
+    }
 
 /* ---- a filter in a body -----------------------------------------------------------------------
  */

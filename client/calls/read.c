@@ -61,6 +61,7 @@ static void describe_stored(const struct handoff_stored *stored, struct handoff_
                                       .attempts = standing->attempts,
                                       .settled_ms = standing->settled_ms,
                                       .progress = stored->progress,
+                                      .gaps = stored->gaps,
                                       .summary = stored->summary,
                                       .error_said = stored->error,
                                       .replays = standing->replays};

@@ -98,6 +98,10 @@ static void write_handoff(struct base_buffer *out, const struct handoff_status *
         render_text(out, "progress", status->progress.text);
         render_time(out, "progress_at", status->progress.at_ms);
     }
+    if (status->gaps.data) {
+        base_json_write_name(out, "gaps");
+        base_buffer_append(out, status->gaps.data, status->gaps.size);
+    }
     base_buffer_byte(out, '}');
 }
 

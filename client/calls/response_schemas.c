@@ -86,6 +86,18 @@ static const struct handoff_field completeness_rows[] = {
 static const struct handoff_fields completeness_fields = {
     .rows = completeness_rows, .count = HANDOFF_FIELDS_COUNT(completeness_rows), .open = true};
 
+static const struct handoff_field gap_rows[] = {
+    ROW("id", TEXT, .doc = "the memory; `*pinned` or `*recent` as in `missing`"),
+    ROW("agent", TEXT, .doc = "the receiver that lacked it"),
+    ROW("at", TIME, .doc = "when that was recorded"),
+    ROW("recovered_at", TIME, .nullable = true,
+        .doc = "when the receiver fetched it; null: it went on without it"),
+};
+static const struct handoff_fields gap_fields = {
+    .rows = gap_rows, .count = HANDOFF_FIELDS_COUNT(gap_rows), .open = true};
+static const struct handoff_field gap_item = {
+    .name = "gaps", .type = HANDOFF_FIELD_OBJECT, .members = &gap_fields};
+
 static const struct handoff_field handoff_rows[] = {
     ROW("id", UUID, .doc = "UUIDv7; receivers get it as `Handoff-Id`"),
     ROW("state", WORD, .words = state_names, .doc = "current state"),
@@ -110,6 +122,8 @@ static const struct handoff_field handoff_rows[] = {
     MAYBE("replays", WHOLE, .doc = "likewise: how often it was replayed"),
     MAYBE("progress", TEXT, .doc = "what the agent last reported about its work, if it did"),
     MAYBE("progress_at", TIME, .doc = "when it reported that"),
+    MAYBE("gaps", ARRAY, .item = &gap_item,
+          .doc = "memories that its receiver lacked, if it flagged or recovered any"),
     WARNINGS,
 };
 SHAPE(handoff_shape_handoff, handoff_rows, "Handoff", "A handoff and its state.");
@@ -463,6 +477,21 @@ static const struct handoff_field memories_rows[] = {
     MAYBE("complete", BOOL, .doc = "false if there was no time to search all memories"),
 };
 SHAPE(handoff_shape_memories, memories_rows, "MemoryList", "Memories.");
+
+static const struct handoff_field absent_rows[] = {
+    ROW("id", TEXT, .doc = "the memory, or `*pinned` or `*recent`"),
+    ROW("reason", TEXT, .doc = "why it is unavailable"),
+};
+static const struct handoff_fields absent_fields = {
+    .rows = absent_rows, .count = HANDOFF_FIELDS_COUNT(absent_rows), .open = true};
+static const struct handoff_field absent_item = {
+    .name = "missing", .type = HANDOFF_FIELD_OBJECT, .members = &absent_fields};
+static const struct handoff_field recovered_rows[] = {
+    ROW("found", ARRAY, .item = &memory_item, .doc = "the memories that are there"),
+    ROW("missing", ARRAY, .item = &absent_item, .doc = "those that are not, and why"),
+};
+SHAPE(handoff_shape_recovered, recovered_rows, "RecoveredMemories",
+      "Memories fetched for the receiver of a handoff.");
 
 /* ---- observations --------------------------------------------------------------------------- */
 

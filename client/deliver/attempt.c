@@ -7,6 +7,7 @@
 
 #include "client/deliver/backoff.h"
 #include "client/deliver/delivery.h"
+#include "client/deliver/gaps.h"
 #include "client/deliver/hand_on.h"
 #include "lib/base/check.h"
 #include "lib/base/memory.h"
@@ -202,6 +203,10 @@ void handoff_delivery_attempt_ended(struct handoff_delivery *delivery,
 {
     BASE_CHECK(delivery->state == HANDOFF_STATE_IN_FLIGHT);
     note_facts(delivery, finding);
+    if (!handoff_delivery_take_gaps(delivery, finding)) {
+        handoff_delivery_not_attempted(delivery, HANDOFF_SHORTAGE_MEMORY);
+        return;
+    }
     if (finding->next && delivery->lane->engine->options.hand_on) {
         if (!handoff_hand_on_begin(delivery, NULL, finding))
             handoff_delivery_not_attempted(delivery, HANDOFF_SHORTAGE_MEMORY);

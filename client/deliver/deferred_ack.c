@@ -10,6 +10,7 @@
 #include "client/deliver/author.h"
 #include "client/deliver/decide.h"
 #include "client/deliver/delivery.h"
+#include "client/deliver/gaps.h"
 #include "client/deliver/hand_on.h"
 #include "client/store/parties.h"
 #include "lib/base/check.h"
@@ -95,7 +96,8 @@ static void refuse_late_next(struct handoff_reply *reply)
 /* What the report means for a settled handoff. */
 static void answer_settled(struct handoff_reply *reply, enum handoff_state state)
 {
-    bool agrees = reply->word == HANDOFF_WORD_ACK      ? state == HANDOFF_STATE_ACKNOWLEDGED
+    bool agrees = reply->word == HANDOFF_WORD_LACKS    ? true
+                  : reply->word == HANDOFF_WORD_ACK    ? state == HANDOFF_STATE_ACKNOWLEDGED
                   : reply->word == HANDOFF_WORD_CANCEL ? state == HANDOFF_STATE_DISCARDED
                   : reply->word == HANDOFF_WORD_PARK   ? state == HANDOFF_STATE_PARKED
                   : reply->word == HANDOFF_WORD_EXTEND || reply->word == HANDOFF_WORD_RETURN
@@ -181,6 +183,8 @@ static void answer_live(struct handoff_reply *reply, struct handoff_delivery *de
         extend_live(reply, delivery);
         return;
     }
+    if (reply->word == HANDOFF_WORD_LACKS)
+        return; /* it is noted */
     if (reply->word == HANDOFF_WORD_RETURN) {
         if (!handoff_delivery_return(delivery, reply->attempt))
             conflict(reply, delivery->state);
@@ -214,6 +218,7 @@ static void answer_parked(struct handoff_reply *reply, struct handoff_delivery *
 
 static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
+    handoff_delivery_note_gaps(delivery, reply->lacking);
     if (handoff_state_is_live(delivery->state))
         answer_live(reply, delivery);
     else if (is_late(reply, delivery->state))
@@ -274,6 +279,7 @@ static void hand_on(struct handoff_reply *reply, struct handoff_delivery *delive
     struct handoff_finding finding = word_findings[HANDOFF_WORD_ACK];
     handoff_error_clear(&reply->error);
     handoff_error_clear(&reply->next_problem);
+    handoff_delivery_note_gaps(delivery, reply->lacking);
     finding.next = (char *)(uintptr_t)reply->next.data;
     finding.next_size = reply->next.size;
     if (handoff_hand_on_begin(delivery, reply, &finding))

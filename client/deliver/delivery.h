@@ -127,6 +127,9 @@ struct handoff_delivery {
     struct handoff_progress_note *progress;      /* the newest; NULL: none was told */
     const struct handoff_progress_note *lent_progress; /* the store has it; NULL: none */
     bool progress_changed;                             /* it is not written yet */
+    struct base_buffer gaps; /* memories that its receiver lacked (client/model/gaps.h), as the
+                                sender is told; empty: none. The store gets them by a job of their
+                                own (gaps.h). */
     /* API callers to answer after the next write, and after the current one */
     struct handoff_replies replies, lent_replies;
     bool usual_record_used, has_attempt;

@@ -156,6 +156,8 @@ struct handoff_status {
     int64_t hop, hop_max; /* of its envelope; 0: not read */
     int64_t settled_ms;   /* 0: not settled */
     struct handoff_told_progress progress;
+    struct base_span
+        gaps; /* memories that its receiver lacked (client/model/gaps.h); absent: none */
     /* of a row that was read; absent: not */
     struct base_span summary, error_said; /* of its request; of its last attempt */
     uint32_t replays;
@@ -216,6 +218,7 @@ enum handoff_word {
     HANDOFF_WORD_NACK_RETRY,
     HANDOFF_WORD_NACK_FINAL,
     HANDOFF_WORD_EXTEND, /* more time, for a lease or an announced acknowledgement; with progress */
+    HANDOFF_WORD_LACKS,  /* it lacks memories, which the caller has stored once that is told */
     HANDOFF_WORD_RETURN, /* the poller left before it got what it had leased */
     /* the sender's: */
     HANDOFF_WORD_CANCEL, /* it takes back what is not acknowledged */
@@ -235,9 +238,11 @@ struct handoff_reply {
     struct handoff_author author; /* likewise: who cancels or parks. Lent until `told`. */
     struct base_span agent;       /* the calling agent; absent: anyone. Lent until `told`. */
     struct base_span progress;    /* of an extension; absent: none is told. Lent until `told`. */
-    uint32_t attempt;             /* of a return: which lease */
-    struct base_span next;        /* of an acknowledgement: the next request; absent: none. Lent */
-    const char *scopes;           /* of the calling agent, as in handoff_ask; of `next`. Lent */
+    struct base_span lacking; /* of an acknowledgement, or of LACKS: ids of memories, one on each
+                                 line; absent: none. Lent until `told`. */
+    uint32_t attempt;         /* of a return: which lease */
+    struct base_span next;    /* of an acknowledgement: the next request; absent: none. Lent */
+    const char *scopes;       /* of the calling agent, as in handoff_ask; of `next`. Lent */
 
     /* result: OK (also for a repeated acknowledgement): written; not_found, forbidden, conflict,
        shutting_down; a store error: it counts, but a crash now would undo it */

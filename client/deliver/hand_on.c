@@ -36,6 +36,7 @@ static struct handoff_hand_on *make_hand_on(struct handoff_delivery *delivery,
     memcpy(text + name + 1, finding->next, size);
     text[name + 1 + size] = '\0';
     on->finding.next = NULL;
+    on->finding.lacking = (struct base_buffer){0};
     on->finding.peer = on->finding.fault = NULL; /* lent for the call, and noted */
     handoff_error_clear(&on->problem);
     return on;

@@ -118,6 +118,7 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
     BASE_CHECK(LIST_EMPTY(&delivery->watches));
     handoff_settings_release(&delivery->settings);
     base_free(delivery->progress);
+    base_buffer_free(&delivery->gaps);
     handoff_delivery_clear_protocol(delivery);
     base_free(delivery->contribution);
     base_free(delivery->own_contribution);

@@ -27,6 +27,8 @@ void handoff_delivery_status(const struct handoff_delivery *delivery, struct han
                                       .attempts = delivery->attempts,
                                       .settled_ms = delivery->settled_ms,
                                       .progress = handoff_progress_told(delivery->progress)};
+    if (delivery->gaps.size > 0)
+        status->gaps = base_buffer_span(&delivery->gaps);
     memcpy(status->label.id, delivery->id_text, sizeof status->label.id);
 }
 

@@ -163,6 +163,7 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     if (stored->progress.text.data) /* without memory it is shown by the row alone */
         delivery->progress =
             handoff_progress_note_new(stored->progress.text, stored->progress.at_ms);
+    base_buffer_append(&delivery->gaps, stored->gaps.data, stored->gaps.size); /* likewise */
     load_moments(delivery, stored);
     handoff_delivery_name_chain(delivery, &stored->root, &stored->previous);
     return load_envelope(delivery, last, error);

@@ -105,6 +105,12 @@ enum handoff_presence {
 #include "handoff_model.def"
 };
 
+/* What became of a memory that an envelope lacked. */
+enum handoff_recovery {
+#define HANDOFF_RECOVERY(name, ...) HANDOFF_RECOVERY_##name,
+#include "handoff_model.def"
+};
+
 /* How handoffs reach an agent. */
 enum handoff_protocol_kind {
 #define HANDOFF_PROTOCOL(name, ...) HANDOFF_PROTOCOL_##name,
@@ -205,6 +211,10 @@ enum {
 #define HANDOFF_PRESENCE(...) +1
 #include "handoff_model.def"
     ,
+    HANDOFF_RECOVERY_COUNT = 0
+#define HANDOFF_RECOVERY(...) +1
+#include "handoff_model.def"
+    ,
     HANDOFF_ACTION_COUNT = 0
 #define HANDOFF_ACTION(...) +1
 #include "handoff_model.def"
@@ -241,6 +251,7 @@ const char *handoff_absence_name(enum handoff_absence absence);
 const char *handoff_item_name(enum handoff_item_kind kind);
 const char *handoff_part_name(enum handoff_part part);
 const char *handoff_presence_name(enum handoff_presence presence);
+const char *handoff_recovery_name(enum handoff_recovery recovery);
 const char *handoff_protocol_name(enum handoff_protocol_kind protocol);
 const char *handoff_action_name(enum handoff_action action);
 const char *handoff_fate_name(enum handoff_fate fate);

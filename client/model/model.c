@@ -83,6 +83,11 @@ static const char *const presence_names[] = {
 #include "client/model/handoff_model.def"
     NULL};
 
+static const char *const recovery_names[] = {
+#define HANDOFF_RECOVERY(name, text, ...) [HANDOFF_RECOVERY_##name] = (text),
+#include "client/model/handoff_model.def"
+    NULL};
+
 const char *const handoff_protocol_names[] = {
 #define HANDOFF_PROTOCOL(name, text, ...) [HANDOFF_PROTOCOL_##name] = (text),
 #include "client/model/handoff_model.def"
@@ -195,6 +200,11 @@ const char *handoff_part_name(enum handoff_part part)
 const char *handoff_presence_name(enum handoff_presence presence)
 {
     return NAME_IN(presence_names, presence);
+}
+
+const char *handoff_recovery_name(enum handoff_recovery recovery)
+{
+    return NAME_IN(recovery_names, recovery);
 }
 
 const char *handoff_protocol_name(enum handoff_protocol_kind protocol)

@@ -19,6 +19,7 @@
 
 #include "client/handoff.h"
 #include "client/secrets/redact.h"
+#include "lib/base/buffer.h"
 #include "lib/base/loop.h"
 #include "lib/base/quota.h"
 #include "lib/base/span.h"
@@ -62,6 +63,8 @@ struct handoff_finding {
     int64_t retry_after_ms;     /* for RETRY */
     char *next; /* ACKNOWLEDGED: the next request that came with it, JSON, lent; NULL: none */
     size_t next_size;
+    struct base_buffer lacking; /* ACKNOWLEDGED: ids of memories that the agent lacks, one on each
+                                   line; empty: none. Lent, as `next` is. */
     /* what we lacked to read the answer: it is then no finding, and nothing else is set */
     enum handoff_shortage shortage;
 

@@ -140,6 +140,7 @@ struct handoff_stored {
     struct handoff_told_progress progress; /* the newest */
     struct base_span summary; /* the beginning of what its receiver is to do; absent: unknown */
     struct base_span error;   /* of its last attempt, or "" */
+    struct base_span gaps;    /* memories that its receiver lacked (gaps.h); absent: none */
 };
 
 /* All texts are copied into the arena. not_found, or a failure of the store. */

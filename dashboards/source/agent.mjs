@@ -205,8 +205,18 @@ const omittedLines = lines({
     runbooks: ['HandoffContextTrimmed'],
 });
 
+const recoveryLines = lines({
+    title: 'Missing memories recovered and flagged', unit: 'short', bars: true, min: 0, width: 8,
+    names: ['recovered', 'stale', 'missing'],
+    queries: [series(increase('handoff_memory_recovery_total', target(), moving, 'outcome'), '{{outcome}}')],
+    about: 'Memories that envelopes lacked: those that the agent fetched later, and those that it flagged and worked without.',
+    good: 'none; or recovered ones alone.',
+    otherwise: 'missing: the agent works with incomplete context; `handoffctl status` of its handoffs lists what it lacks.',
+    runbooks: ['HandoffContextUnrecovered'],
+});
+
 const utilizationLines = lines({
-    title: 'Token utilization', unit: 'percentunit', line: true, min: 0, max: 1, width: 12, steps: budget, interval: '2m',
+    title: 'Token utilization', unit: 'percentunit', line: true, min: 0, max: 1, width: 8, steps: budget, interval: '2m',
     queries: [
         series(utilization(moving, 'target_agent'), 'mean {{target_agent}}'),
         series(quantile(0.95, 'handoff_token_utilization_ratio', target(), moving, 'target_agent'), 'p95 {{target_agent}}'),
@@ -218,7 +228,7 @@ const utilizationLines = lines({
 });
 
 const tokenLines = lines({
-    title: 'Envelope size', unit: 'suffix: tokens', decimals: 0, min: 0, width: 12, interval: '2m',
+    title: 'Envelope size', unit: 'suffix: tokens', decimals: 0, min: 0, width: 8, interval: '2m',
     queries: [
         series(mean('handoff_envelope_tokens', target(), moving, 'target_agent'), 'mean {{target_agent}}'),
         series(quantile(0.95, 'handoff_envelope_tokens', target(), moving, 'target_agent'), 'p95 {{target_agent}}'),
@@ -321,7 +331,7 @@ export const agent = {
         ]],
         ['Latency', [latencyHeat, latencyLines]],
         ['Reliability', [circuitLine, outcomeBars, attemptLines, failureLines, consecutiveLines, retryLines, openedLines]],
-        ['Context', [completenessLines, lostLines, omittedLines, utilizationLines, tokenLines]],
+        ['Context', [completenessLines, lostLines, omittedLines, recoveryLines, utilizationLines, tokenLines]],
         ['Backlog', [inFlightLines, ageLines, parkedNow, parkedLines]],
         ['Refusals and inboxes', [refusalLines, inboxLines, polledLines]],
     ],

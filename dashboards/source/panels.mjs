@@ -33,7 +33,7 @@ const meaning = {
     acknowledged: 'green', exhausted: 'red', rejected: 'dark-red', refused: 'orange', expired: 'purple', hop_limit: 'yellow',
     circuit_open: 'dark-red',
     ack: 'green', nack: 'orange', timeout: 'red', connect: 'dark-red', http: 'purple', protocol: 'yellow',
-    included: 'green', missing: 'red', trimmed: 'orange',
+    included: 'green', missing: 'red', trimmed: 'orange', recovered: 'green', stale: 'yellow',
     p50: 'green', p95: 'yellow', p99: 'orange', mean: 'blue',
 };
 

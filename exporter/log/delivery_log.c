@@ -80,6 +80,14 @@ static void log_decision(const struct handoff_who *who, const struct handoff_dec
              LOG_STR("reason", decided->reason));
 }
 
+static void log_recovery(const struct handoff_who *who, const struct handoff_recovered *recovered)
+{
+    const int64_t missing = (int64_t)recovered->of[HANDOFF_RECOVERY_MISSING];
+    if (missing > 0)
+        log_warn("context_gaps", LOG_STR("handoff", who->id), LOG_STR("target", who->target_agent),
+                 LOG_INT("memories", missing));
+}
+
 void exporter_delivery_log(const struct handoff_event *event)
 {
     const struct handoff_who *who = &event->who;
@@ -97,6 +105,8 @@ void exporter_delivery_log(const struct handoff_event *event)
                  LOG_INT("bytes", event->of.upgrading.bytes));
     else if (event->kind == HANDOFF_EVENT_DECIDED)
         log_decision(who, &event->of.decided);
+    else if (event->kind == HANDOFF_EVENT_RECOVERY)
+        log_recovery(who, &event->of.recovery);
     else if (event->kind == HANDOFF_EVENT_STORE_DISPLACED)
         log_error("store_displaced", LOG_STR("path", event->of.displaced.path),
                   LOG_STR("advice", HANDOFF_STORE_DISPLACED_ADVICE));

@@ -231,21 +231,59 @@ static void answer_for(struct exporter_request *request, void *context,
                             exporter_pending_call_done, pending);
 }
 
+static void respond_no_memory(struct exporter_request *request)
+{
+    static const struct handoff_error no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                                   .message = "out of memory (request)"};
+    exporter_respond_error(request, &no_memory);
+}
+
+/* Lends the texts of the document; free() the list. false: out of memory, which was answered. */
+static bool list_named_memories(struct exporter_request *request, yyjson_val *array,
+                                const char ***list, struct handoff_memory_ids *memories)
+{
+    size_t i;
+    size_t n;
+    yyjson_val *id;
+    *list = calloc(yyjson_arr_size(array) + 1, sizeof **list);
+    *memories = (struct handoff_memory_ids){*list, yyjson_arr_size(array)};
+    if (*list == NULL) {
+        respond_no_memory(request);
+        return false;
+    }
+    yyjson_arr_foreach(array, i, n, id)
+    {
+        (*list)[i] = yyjson_get_str(id);
+    }
+    return true;
+}
+
+/* `next` may be NULL. */
+static void acknowledge_by_call(struct exporter_request *request, void *context,
+                                const struct handoff_ask *next)
+{
+    const struct handoff_call_input *input = exporter_request_input(request);
+    const char **list;
+    struct handoff_memory_ids lacking;
+    if (!list_named_memories(request, input->ack.missing, &list, &lacking))
+        return;
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending != NULL)
+        handoff_acknowledge_lacking(handoffs_loop(request, context), input->id, &lacking, next,
+                                    exporter_request_caller(request), exporter_pending_call_done,
+                                    pending);
+    free(list);
+}
+
 static void hand_on_by_call(struct exporter_request *request, void *context, yyjson_val *next)
 {
     struct handoff_ask ask = exporter_ask(request);
     char *text = yyjson_val_write(next, YYJSON_WRITE_NOFLAG, &ask.size);
     ask.body = text;
-    if (text == NULL) {
-        static const struct handoff_error no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
-                                                       .message = "out of memory (request)"};
-        exporter_respond_error(request, &no_memory);
-        return;
-    }
-    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
-    if (pending != NULL)
-        handoff_hand_on(handoffs_loop(request, context), exporter_request_input(request)->id, &ask,
-                        exporter_pending_call_done, pending);
+    if (text == NULL)
+        respond_no_memory(request);
+    else
+        acknowledge_by_call(request, context, &ask);
     free(text); /* yyjson's; the client has a copy */
 }
 
@@ -255,7 +293,36 @@ void exporter_call_ack_handoff(struct exporter_request *request, void *context)
     if (next != NULL && !yyjson_is_null(next))
         hand_on_by_call(request, context, next);
     else
-        answer_for(request, context, HANDOFF_ANSWER_ACK, NULL);
+        acknowledge_by_call(request, context, NULL);
+}
+
+void exporter_call_flag_gaps(struct exporter_request *request, void *context)
+{
+    const struct handoff_call_input *input = exporter_request_input(request);
+    const char **list;
+    struct handoff_memory_ids lacking;
+    if (!list_named_memories(request, input->gaps.missing, &list, &lacking))
+        return;
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending != NULL)
+        handoff_flag_gaps(handoffs_loop(request, context), input->id, &lacking,
+                          exporter_request_caller(request), exporter_pending_call_done, pending);
+    free(list);
+}
+
+void exporter_call_recover_memories(struct exporter_request *request, void *context)
+{
+    const struct handoff_call_input *input = exporter_request_input(request);
+    const char **list;
+    struct handoff_recovery_query query = {.missing = input->recovery.missing};
+    if (!list_named_memories(request, input->recovery.ids, &list, &query.memories))
+        return;
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending != NULL)
+        handoff_recover_memories(handoffs_loop(request, context), input->id, &query,
+                                 exporter_request_caller(request), exporter_pending_call_done,
+                                 pending);
+    free(list);
 }
 
 void exporter_call_extend_handoff(struct exporter_request *request, void *context)

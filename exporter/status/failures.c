@@ -113,6 +113,7 @@ static bool ended_badly(const struct handoff_event *event, enum handoff_outcome 
     case HANDOFF_EVENT_SHORTAGE:
     case HANDOFF_EVENT_SECRETS:
     case HANDOFF_EVENT_DECIDED:
+    case HANDOFF_EVENT_RECOVERY:
     case HANDOFF_EVENT_STORE_DISPLACED:
     case HANDOFF_EVENT_STORE_UPGRADING:
         break; /* no failures, or shown by how it stands */

@@ -313,6 +313,19 @@ static void rule_trimmed(struct evaluation *evaluation)
            100 * omitted / items, evaluation->agent->name, words_for(&age, window));
 }
 
+static void rule_unrecovered(struct evaluation *evaluation)
+{
+    struct base_printed age;
+    const int window = RULE_CONTEXT_UNRECOVERED_WINDOW;
+    const double flagged = grown(evaluation, COLLECTORS_COUNTED_UNRECOVERED, window);
+    if (flagged > 0)
+        report(
+            evaluation, EXPORTER_SEVERITY_WARNING,
+            "%s works without %.0f memor%s that its handoffs lack and that it could not fetch in "
+            "the last %s.",
+            evaluation->agent->name, flagged, flagged == 1 ? "y" : "ies", words_for(&age, window));
+}
+
 /* ---- about all of them ---------------------------------------------------------------------- */
 
 struct rate {

@@ -192,6 +192,7 @@ class EveryAlert(unittest.TestCase):
             "HandoffHopLimitReached": {"warning"},
             "HandoffBudgetUnderused": {"info"},
             "HandoffContextTrimmed": {"warning"},
+            "HandoffContextUnrecovered": {"warning"},
             "HandoffParkedWaiting": {"warning"},
             "HandoffRefused": {"info"},
             "HandoffRefusedRepeatedly": {"warning"},

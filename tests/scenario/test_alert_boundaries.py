@@ -262,7 +262,17 @@ def agent_is(**values):
             for key, value in values.items()}
 
 
+def recovery(outcome, **labels):
+    return target("handoff_memory_recovery_total", outcome=outcome, **labels)
+
+
 def context():
+    yield "HandoffContextUnrecovered", [
+        case("one does", {recovery("missing"): "0 1x5"}, True, 1),
+        case("those that were there before do not", {recovery("missing"): 7}, False),
+        case("what was recovered does not", {recovery("recovered"): "0+1x40"}, False),
+        case("stale copies do not", {recovery("stale"): "0+1x40"}, False),
+        case("those of another job do not", {recovery("missing", job="other"): "0+1x40"}, False)]
     yield "HandoffCompletenessLow", [
         case("95 % do not", complete("1h", 0.95, 100), False, 10),
         case("less do, for ten minutes", complete("1h", 0.949, 100), True, 10),

@@ -206,6 +206,8 @@ class Examples(Case):
                      "group_parked", "list_replays", "list_jobs", "list_decisions", "list_memories",
                      "get_openapi"):
             self.example(name)
+        for name in ("recover_memories", "flag_gaps"):
+            self.example(name, self.waiting())
         for name in ("ack_handoff", "nack_handoff", "extend_handoff", "cancel_handoff",
                      "park_handoff"):
             self.example(name, self.waiting())
@@ -264,7 +266,9 @@ class Judged(Case):
                     {"completeness": {"ratio": 2}}, {"token_budget": 0}],
         "put_memory": [{"content": 1}, {"importance": "urgent"}, {"tags": "t"}, {"tags": [1]},
                        {"metadata": []}, {"pinned": 1}, {"sumary": "s"}],
-        "ack_handoff": [{"ack": 7}, {"nxet": {}}],
+        "ack_handoff": [{"ack": 7}, {"nxet": {}}, {"missing": "ms-1"}, {"missing": [7]}],
+        "recover_memories": [{"missing": "yes"}, {"ids": "ms-1"}, {"ids": [7]}, {"ids": [""]}, {"mising": True}],
+        "flag_gaps": [{"missing": True}, {"missing": "ms-1"}, {"missing": [7]}, {"misssing": []}],
         "nack_handoff": [{"retry": "no"}, {"reason": 7}, {"retri": False}],
         "cancel_handoff": [{"reason": 7}, {"raeson": "x"}],
         "park_handoff": [{"reason": 7}, {"reason": ""}, {"reason": None}, {"retry": False}],
@@ -280,7 +284,7 @@ class Judged(Case):
         "replay_parked": [{"rate": 0}, {"rate": 1001}, {"limit": 0}, {"to": 5}, {"agent": "x"}],
     }
     MISSING = {"send_handoff": ["target_agent", "task_summary"], "put_memory": ["content"],
-               "park_handoff": ["reason"], "park_request": ["reason"]}
+               "park_handoff": ["reason"], "park_request": ["reason"], "flag_gaps": ["missing"]}
 
     def good(self, name):
         body = body_of(OPERATIONS[name][2])["example"]
@@ -297,7 +301,7 @@ class Judged(Case):
     def test_what_is_bad_is_bad_for_both(self):
         paths = {"put_memory": "m", "replay_handoff": self.parked()}
         paths.update(dict.fromkeys(("ack_handoff", "nack_handoff", "cancel_handoff", "park_handoff",
-                                    "extend_handoff"),
+                                    "extend_handoff", "recover_memories", "flag_gaps"),
                                    self.waiting()))
         for name, changes in self.BAD.items():
             for change in changes:

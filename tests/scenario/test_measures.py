@@ -391,7 +391,7 @@ class Measures(Known):
         self.assertIn("handoff_exporter_series_dropped_total 0", lines)
         for agent in ("agent-0000", "agent-0999"):
             mine = [line for line in lines if f'target_agent="{agent}"' in line]
-            self.assertEqual(len(mine), 214)  # these pull
+            self.assertEqual(len(mine), 217)  # these pull
 
     def test_the_cap_holds_for_agents_too(self):
         agents = {f"agent-{i:04}": {} for i in range(30)}

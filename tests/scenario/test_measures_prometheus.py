@@ -88,7 +88,10 @@ class ThroughPrometheus(Known):
         self.prometheus.wait_for('sum(handoff_parked_entries) == 6')  # 5, slow and odd, one replayed
         self.check_further(self.now())
         self.daemon.api.post(f"/v1/handoffs/{self.waiting}/ack")
+        gaps = self.daemon.api.post(f"/v1/handoffs/{self.waiting}/gaps", b'{"missing": ["never-stored"]}')
+        self.assertEqual(gaps.status, 200, gaps)
         samples = self.now()
+        self.assertEqual(samples.series("handoff_memory_recovery_total"), {("coder", "missing"): 1})
         self.assertEqual(samples.series("handoff_in_flight"), {})
         self.assertEqual(samples.series("handoff_oldest_in_flight_seconds"), {})
         # tasks.stalled_after is not set: test_stalled_tasks.py watches tasks

@@ -55,6 +55,8 @@ class Traffic:
             self.send("coder", memory_ids=MEMORIES)
         self.send("coder", task_id="task-open", memory_ids=["ms-1", "ms-2", "ms-3", "ms-lost"],
                   state={"decisions": [f"deploy with {GITHUB}"]})
+        lost = self.send("reviewer", task_id="task-gaps", memory_ids=["ms-lost"], source_agent="coder")
+        assert self.caller.call("POST", f"/v1/handoffs/{lost}/gaps", {"missing": ["ms-lost"]}).status == 200
         first = self.send("coder", task_id="task-h")
         second = self.send("reviewer", task_id="task-h", source_agent="coder", previous_id=first)
         # back to an agent that had it
@@ -87,15 +89,16 @@ class Traffic:
         """{metric: {labels of the answer: value}} where the traffic says exactly what it must be."""
         agent = "target_agent"
         return {
-            "handoff_memory_refs_total": {(): 19 / 20},
-            "handoff_handoffs_total": {(): 4 / 14},
+            "handoff_memory_refs_total": {(): 19 / 21},
+            "handoff_memory_recovery_total": {(): 1},
+            "handoff_handoffs_total": {(): 4 / 15},
             "handoff_consecutive_failures": {((agent, "broken"),): 3},
             "handoff_consecutive_refusals": {((agent, "reviewer"),): 1},
             "handoff_inbox_waiting": {((agent, "puller"),): 1},
             "handoff_circuit_state": {((agent, "broken"),): 1},
             "handoff_in_flight": {((agent, "reviewer"),): 1},
             "handoff_parked_entries": {((agent, "broken"),): 2},
-            "handoff_hop_depth": {(): 1 / 14},
+            "handoff_hop_depth": {(): 1 / 15},
             "handoff_token_utilization_ratio": {((agent, name),): self.utilization(name)
                                                 for name in ("coder", "broken")},
             "handoff_task_handoffs": {(): 3},
@@ -247,9 +250,9 @@ class MetricsDocument(unittest.TestCase):
                                       "target_agent")
             for agent, mean in utilization.items():
                 self.assertAlmostEqual(found[agent], mean, places=9)
-            # 10 first hops, a second and a third, in 12 handoffs
+            # 11 first hops, a second and a third, in 13 handoffs
             depth = prometheus.value('job_pattern:handoff_hop_depth:mean1h{job="handoff",pattern="direct"}')
-            self.assertAlmostEqual(depth, 15 / 12, places=9)
+            self.assertAlmostEqual(depth, 16 / 13, places=9)
             envelopes = prometheus.value('job:handoff_envelopes:increase1h{job="handoff"}')
             self.assertTrue(12 <= envelopes <= 24, envelopes)  # as far as so short a time can be extrapolated
 

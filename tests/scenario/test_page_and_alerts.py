@@ -126,6 +126,12 @@ class PageAndAlerts(unittest.TestCase):
         self.send("good", 12, memory_ids=["never-stored"])
         return [("HandoffCompletenessLow", None), ("HandoffCompletenessCritical", None)]
 
+    def memories_that_a_receiver_works_without(self):
+        handoff = self.caller.send("good", task_id="degraded", memory_ids=["never-stored"]).json()["id"]
+        reply = self.caller.call("POST", f"/v1/handoffs/{handoff}/gaps", {"missing": ["never-stored"]})
+        self.assertEqual(reply.status, 200, reply)
+        return [("HandoffContextUnrecovered", "good")]
+
     def requests_that_do_not_fit(self):
         codes = {self.caller.send("small", task_id=f"small-{i}", intent="payments gateway " * 3000).json().get("code")
                  for i in range(40)}

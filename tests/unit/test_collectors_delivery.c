@@ -113,6 +113,9 @@ static const char *const zeros[] = {
     "handoff_memory_refs_total{target_agent=\"%s\",outcome=\"included\"}",
     "handoff_memory_refs_total{target_agent=\"%s\",outcome=\"missing\"}",
     "handoff_memory_refs_total{target_agent=\"%s\",outcome=\"trimmed\"}",
+    "handoff_memory_recovery_total{target_agent=\"%s\",outcome=\"recovered\"}",
+    "handoff_memory_recovery_total{target_agent=\"%s\",outcome=\"stale\"}",
+    "handoff_memory_recovery_total{target_agent=\"%s\",outcome=\"missing\"}",
     "handoff_context_items_total{target_agent=\"%s\",kind=\"decisions\",outcome=\"omitted\"}",
     "handoff_context_items_total{target_agent=\"%s\",kind=\"steps\",outcome=\"present\"}",
     "handoff_context_items_total{target_agent=\"%s\",kind=\"references\",outcome=\"referenced\"}",
@@ -424,6 +427,20 @@ static void test_completeness_is_ratios_and_sums(void **state)
     assert_value("handoff_memory_refs_total{target_agent=\"coder\",outcome=\"included\"}", 27);
     assert_value("handoff_memory_refs_total{target_agent=\"coder\",outcome=\"missing\"}", 1);
     assert_value("handoff_memory_refs_total{target_agent=\"coder\",outcome=\"trimmed\"}", 2);
+}
+
+static void test_what_receivers_recover_and_flag_counts_for_the_agent(void **state)
+{
+    (void)state;
+    struct handoff_event event = {.kind = HANDOFF_EVENT_RECOVERY, .who.target_agent = "coder"};
+    event.of.recovery.of[HANDOFF_RECOVERY_RECOVERED] = 3;
+    event.of.recovery.of[HANDOFF_RECOVERY_STALE] = 2;
+    tell(event);
+    event.of.recovery = (struct handoff_recovered){.of[HANDOFF_RECOVERY_MISSING] = 1};
+    tell(event);
+    assert_value("handoff_memory_recovery_total{target_agent=\"coder\",outcome=\"recovered\"}", 3);
+    assert_value("handoff_memory_recovery_total{target_agent=\"coder\",outcome=\"stale\"}", 2);
+    assert_value("handoff_memory_recovery_total{target_agent=\"coder\",outcome=\"missing\"}", 1);
 }
 
 static void test_a_full_budget_differs_from_a_good_fit(void **state)
@@ -798,6 +815,7 @@ int main(void)
         TEST(test_openings_of_the_circuit),
         TEST(test_what_a_budget_leaves_out),
         TEST(test_completeness_is_ratios_and_sums),
+        TEST(test_what_receivers_recover_and_flag_counts_for_the_agent),
         TEST(test_a_full_budget_differs_from_a_good_fit),
         TEST(test_every_hop_has_its_bucket),
         TEST(test_cycles_count_where_the_chain_ends_too),

@@ -128,6 +128,8 @@ static void test_names_are_those_that_were_released(void **unused)
                 "service_token");
     CHECK_NAMES(enum handoff_secret_place, handoff_secret_place_name, HANDOFF_SECRET_PLACE_COUNT,
                 "request", "constraint", "memory", "reason");
+    CHECK_NAMES(enum handoff_recovery, handoff_recovery_name, HANDOFF_RECOVERY_COUNT, "recovered",
+                "stale", "missing");
     CHECK_NAMES(enum handoff_absence, handoff_absence_name, 6, "", "not_found", "too_large",
                 "conversation_log", "spine_unavailable", "search_incomplete");
 }

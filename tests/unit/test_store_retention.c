@@ -395,6 +395,7 @@ static void test_a_store_of_an_older_version(void **state)
                         "ALTER TABLE envelope_state DROP COLUMN body_bytes;"
                         "ALTER TABLE envelope_state DROP COLUMN row_bytes;"
                         "ALTER TABLE envelopes DROP COLUMN inheritance;"
+                        "ALTER TABLE handoffs DROP COLUMN gaps;"
                         "ALTER TABLE handoffs DROP COLUMN progress;"
                         "ALTER TABLE handoffs DROP COLUMN progress_at;"
                         "CREATE INDEX envelope_finished ON envelope_state (finished_at)"

@@ -105,6 +105,7 @@ static void on_post_done(struct handoff_post *post, const struct handoff_answer 
     finding.fault = facts->error;
     handoff_delivery_attempt_ended(delivery, &finding);
     base_free(finding.next);
+    base_buffer_free(&finding.lacking);
 }
 
 static bool begin_push(struct handoff_delivery *delivery)

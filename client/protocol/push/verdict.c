@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <yyjson.h>
 
+#include "client/model/gaps.h"
 #include "client/secrets/redact.h"
 #include "lib/base/check.h"
 #include "lib/base/memory.h"
@@ -103,6 +104,14 @@ static void read_next(struct handoff_finding *finding, yyjson_val *root)
         finding->shortage = HANDOFF_SHORTAGE_MEMORY;
 }
 
+/* What is no list of ids says nothing: the acknowledgement counts all the same. */
+static void read_missing(struct handoff_finding *finding, yyjson_val *root)
+{
+    handoff_gaps_read_ids(yyjson_obj_get(root, "missing"), &finding->lacking);
+    if (finding->lacking.failed)
+        finding->shortage = HANDOFF_SHORTAGE_MEMORY;
+}
+
 static void read_body(struct statement *statement, struct handoff_finding *finding,
                       const struct handoff_answer *answer, const struct handoff_named *named)
 {
@@ -117,6 +126,7 @@ static void read_body(struct statement *statement, struct handoff_finding *findi
         return; /* anything but an object (a page of an error, say) is no statement */
     if (yyjson_is_obj(yyjson_doc_get_root(doc))) {
         read_object(statement, finding, yyjson_doc_get_root(doc), named);
+        read_missing(finding, yyjson_doc_get_root(doc));
         if (statement->acks_ours)
             read_next(finding, yyjson_doc_get_root(doc));
     }
@@ -269,9 +279,10 @@ static void judge_answer(struct handoff_finding *finding, const struct handoff_a
         judge_status(finding, status, statement->nacks_ours);
 }
 
-/* What is not acknowledged has no next. */
+/* What is not acknowledged has no next, and lacks nothing. */
 static void drop_next(struct handoff_finding *finding)
 {
+    base_buffer_free(&finding->lacking);
     base_free(finding->next);
     finding->next = NULL;
     finding->next_size = 0;
@@ -290,8 +301,10 @@ void handoff_judge(const struct handoff_answer *answer, const struct handoff_nam
     if (answer->ack_header)
         read_header(&statement, answer->ack_header, named);
     read_body(&statement, finding, answer, named);
-    if (finding->shortage != HANDOFF_SHORTAGE_NONE)
+    if (finding->shortage != HANDOFF_SHORTAGE_NONE) {
+        drop_next(finding);
         return;
+    }
     judge_answer(finding, answer, &statement, mode);
     if (finding->verdict != HANDOFF_VERDICT_ACKNOWLEDGED)
         drop_next(finding);

@@ -32,7 +32,7 @@ struct handoff_named {
 };
 
 /* All of the finding but what the request observed, which is zero. finding->next is the caller's to
-   base_free(). */
+   base_free(), and finding->lacking to base_buffer_free(). */
 void handoff_judge(const struct handoff_answer *answer, const struct handoff_named *named,
                    enum handoff_ack_mode mode, struct handoff_finding *finding);
 

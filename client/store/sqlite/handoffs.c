@@ -532,7 +532,7 @@ static bool copy_nullable_column(sqlite3_stmt *row, int at, struct base_arena *a
     " h.progress, h.progress_at, h.summary, coalesce((SELECT a.error FROM attempts a WHERE"        \
     " a.seq = h.seq ORDER BY a.number DESC LIMIT 1), ''),"                                         \
     " (SELECT b.channel FROM channel_deliveries d JOIN publications b ON b.seq = d.publication"    \
-    " WHERE d.seq = h.seq)"                                                                        \
+    " WHERE d.seq = h.seq), h.gaps"                                                                \
     " FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
 
 static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entry)
@@ -563,7 +563,8 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
            copy_nullable_column(row, 17, arena, &stored->excerpt) &&
            copy_nullable_column(row, 20, arena, &stored->progress.text) &&
            copy_nullable_column(row, 22, arena, &stored->summary) &&
-           copy_column(row, 23, arena, &stored->error);
+           copy_column(row, 23, arena, &stored->error) &&
+           copy_nullable_column(row, 25, arena, &stored->gaps);
 }
 
 static enum handoff_code no_reader(const struct handoff_error *error)

@@ -459,6 +459,9 @@ static const char *const steps[] = {
     "INSERT OR IGNORE INTO addressed SELECT task_id, agent, open, seq FROM addresses"
     "  WHERE seq IN (SELECT seq FROM contributions WHERE task_id IS NOT NULL)"
     "  AND task_id IN (SELECT task_id FROM addressed);",
+
+    /* 21: memories that the receiver lacked (client/model/gaps.h); NULL: none */
+    "ALTER TABLE handoffs ADD COLUMN gaps TEXT;",
 };
 
 int handoff_migrate_newest(void)
