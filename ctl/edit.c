@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <yyjson.h>
 
+#include "client/handoff.h"
 #include "ctl/document.h"
 #include "ctl/handoff_id.h"
 #include "ctl/show.h"
@@ -35,20 +36,97 @@ static void put_field(yyjson_mut_doc *doc, const char *name, yyjson_val *value)
                            value ? yyjson_val_mut_copy(doc, value) : yyjson_mut_null(doc));
 }
 
-/* As an edit names them, from where an envelope has them. */
-static yyjson_doc *fields_of(yyjson_val *envelope)
+/* As an edit names them, from where an envelope has them. What a chain accumulates is its ledger's.
+ */
+static yyjson_mut_doc *fields_of(yyjson_val *envelope)
 {
     yyjson_val *context = yyjson_obj_get(envelope, "context"),
                *task = yyjson_obj_get(context, "task");
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
     yyjson_mut_doc_set_root(doc, yyjson_mut_obj(doc));
     put_field(doc, "task_summary", yyjson_obj_get(task, "summary"));
-    put_field(doc, "constraints", yyjson_obj_get(context, "constraints"));
-    put_field(doc, "state", yyjson_obj_get(task, "state"));
+    yyjson_mut_obj_add_obj(doc, yyjson_mut_doc_get_root(doc), "constraints");
+    yyjson_mut_obj_add_obj(doc, yyjson_mut_doc_get_root(doc), "state");
     put_field(doc, "expected_output", yyjson_obj_get(context, "expected_output"));
-    yyjson_doc *fields = yyjson_mut_doc_imut_copy(doc, NULL);
-    yyjson_mut_doc_free(doc);
-    return fields;
+    return doc;
+}
+
+/* A member of the request's state or of its constraints. */
+static void put_own_member(yyjson_mut_doc *doc, const char *field, const char *name,
+                           yyjson_val *value)
+{
+    yyjson_mut_val *object = yyjson_mut_obj_get(yyjson_mut_doc_get_root(doc), field);
+    yyjson_mut_obj_put(object, yyjson_mut_strcpy(doc, name), yyjson_val_mut_copy(doc, value));
+}
+
+static void put_own_entry(yyjson_mut_doc *doc, const char *list, yyjson_val *value)
+{
+    yyjson_mut_val *state = yyjson_mut_obj_get(yyjson_mut_doc_get_root(doc), "state");
+    yyjson_mut_val *entries = yyjson_mut_obj_get(state, list);
+    if (!entries)
+        entries = yyjson_mut_obj_add_arr(doc, state, list);
+    yyjson_mut_arr_append(entries, yyjson_val_mut_copy(doc, value));
+}
+
+static bool is_of_kind(yyjson_val *item, enum handoff_item_kind kind)
+{
+    return strcmp(ctl_text(item, "kind"), handoff_item_name(kind)) == 0;
+}
+
+static void put_own_item(yyjson_mut_doc *doc, yyjson_val *item)
+{
+    static const struct {
+        enum handoff_item_kind kind;
+        const char *list;
+    } lists[] = {{HANDOFF_ITEM_DECISION, "decisions"},
+                 {HANDOFF_ITEM_UNRESOLVED, "unresolved"},
+                 {HANDOFF_ITEM_REMAINING, "remaining"}};
+    yyjson_val *value = yyjson_obj_get(item, "value");
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        if (is_of_kind(item, lists[i].kind))
+            put_own_entry(doc, lists[i].list, value);
+    }
+    if (is_of_kind(item, HANDOFF_ITEM_CONSTRAINT))
+        put_own_member(doc, "constraints", ctl_text(item, "name"), value);
+    else if (is_of_kind(item, HANDOFF_ITEM_STATE))
+        put_own_member(doc, "state", ctl_text(item, "name"), value);
+}
+
+/* What earlier hops said is not the request's: sent with an edit, it would become that. Leaves in
+ * *cursor, which is freed, where the next page begins; NULL: it was the last. */
+static void put_own_items(yyjson_mut_doc *doc, const char *id, yyjson_val *page, char **cursor)
+{
+    size_t i, count;
+    yyjson_val *item, *next = yyjson_obj_get(page, "next");
+    yyjson_arr_foreach(yyjson_obj_get(page, "items"), i, count, item)
+    {
+        if (strcmp(ctl_text(item, "envelope_id"), id) == 0)
+            put_own_item(doc, item);
+    }
+    free(*cursor);
+    *cursor = yyjson_is_str(next) ? strdup(yyjson_get_str(next)) : NULL;
+}
+
+static int fetch_own_items(const struct edit *edit, yyjson_mut_doc *doc)
+{
+    char *cursor = NULL;
+    int code;
+    do {
+        struct ctl_answer answer = {0};
+        char *path = ctl_api_path("/v1/envelopes/", edit->id, "/ledger");
+        if (!path || !ctl_api_add_query(&path, "limit", "1000") ||
+            !ctl_api_add_query(&path, "cursor", cursor))
+            return CTL_FAILED;
+        code = ctl_api_call(edit->line, "GET", path, NULL, NULL, &answer);
+        yyjson_doc *page = code == CTL_OK
+                               ? yyjson_read(answer.body, answer.size, YYJSON_READ_NUMBER_AS_RAW)
+                               : NULL;
+        put_own_items(doc, edit->id, yyjson_doc_get_root(page), &cursor);
+        yyjson_doc_free(page);
+        ctl_answer_free(&answer);
+        free(path);
+    } while (code == CTL_OK && cursor);
+    return code;
 }
 
 static int fetch_fields(struct edit *edit)
@@ -58,8 +136,12 @@ static int fetch_fields(struct edit *edit)
     int code = ctl_api_call(edit->line, "GET", path, NULL, NULL, &answer);
     yyjson_doc *envelope =
         code == CTL_OK ? yyjson_read(answer.body, answer.size, YYJSON_READ_NUMBER_AS_RAW) : NULL;
-    if (envelope)
-        edit->before = fields_of(yyjson_doc_get_root(envelope));
+    yyjson_mut_doc *fields = envelope ? fields_of(yyjson_doc_get_root(envelope)) : NULL;
+    if (fields)
+        code = fetch_own_items(edit, fields);
+    if (fields && code == CTL_OK)
+        edit->before = yyjson_mut_doc_imut_copy(fields, NULL);
+    yyjson_mut_doc_free(fields);
     yyjson_doc_free(envelope);
     ctl_answer_free(&answer);
     free(path);

@@ -14,8 +14,10 @@
 #include "client/client.h"
 #include "client/deliver/gaps.h"
 #include "client/model/gaps.h"
+#include "client/model/model.h"
 #include "client/model/warnings.h"
 #include "client/store/channels.h"
+#include "lib/base/buffer.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -140,6 +142,36 @@ static bool keeps_lacking(struct answering *answering)
                                   &reply->error) == HANDOFF_OK;
 }
 
+/* The status, with what was handed on. */
+static bool add_successor(struct base_buffer *body, const struct handoff_result *status,
+                          const struct handoff_successor *successor)
+{
+    const bool is_parked = successor->parked_for != HANDOFF_REASON_NONE;
+    char id[BASE_UUID_TEXT];
+    base_uuid_format(&successor->id, id);
+    base_buffer_append(body, status->body, status->size - 1); /* but for its brace */
+    base_buffer_printf(body, ",\"next\":{\"id\":\"%s\",\"state\":\"%s\",\"reason\":\"%s\"}}", id,
+                       handoff_state_name(is_parked ? HANDOFF_STATE_PARKED : HANDOFF_STATE_READY),
+                       handoff_reason_name(successor->parked_for));
+    return !body->failed;
+}
+
+static void handed_on_was_read(void *context, const struct handoff_result *status)
+{
+    struct answering *answering = context;
+    struct handoff_result result = *status;
+    struct base_buffer body = {0};
+    BASE_CHECK_MAGIC(answering, ANSWERING_MAGIC);
+    if (status->error.code == HANDOFF_OK &&
+        add_successor(&body, status, &answering->reply.successor)) {
+        result.body = body.data;
+        result.size = body.size;
+    }
+    answering->answered(answering->context, &result);
+    base_buffer_free(&body);
+    end_answering(answering);
+}
+
 static void answer_told(struct answering *answering)
 {
     if (!keeps_lacking(answering))
@@ -153,6 +185,10 @@ static void end_answer(struct answering *answering)
     if (reply->next_ignored)
         handoff_warn(answering->warnings, "next",
                      "the handoff was acknowledged before; nothing more is handed on");
+    if (reply->error.code == HANDOFF_OK && reply->successor.exists) {
+        handoff_look_up(answering->loop, &reply->id, &reply->view, handed_on_was_read, answering);
+        return;
+    }
     if (reply->error.code == HANDOFF_OK) /* the handoff may have changed again by now */
         handoff_look_up(answering->loop, &reply->id, &reply->view, answering->answered,
                         answering->context);

@@ -98,6 +98,14 @@ static const struct handoff_fields gap_fields = {
 static const struct handoff_field gap_item = {
     .name = "gaps", .type = HANDOFF_FIELD_OBJECT, .members = &gap_fields};
 
+static const struct handoff_field successor_rows[] = {
+    ROW("id", UUID, .doc = "the successor"),
+    ROW("state", WORD, .words = state_names, .doc = "`ready`, or `parked`"),
+    ROW("reason", TEXT, .doc = "why it is parked (`hop_limit`); otherwise empty"),
+};
+static const struct handoff_fields successor_fields = {
+    .rows = successor_rows, .count = HANDOFF_FIELDS_COUNT(successor_rows), .open = true};
+
 static const struct handoff_field handoff_rows[] = {
     ROW("id", UUID, .doc = "UUIDv7; receivers get it as `Handoff-Id`"),
     ROW("state", WORD, .words = state_names, .doc = "current state"),
@@ -124,6 +132,9 @@ static const struct handoff_field handoff_rows[] = {
     MAYBE("progress_at", TIME, .doc = "when it reported that"),
     MAYBE("gaps", ARRAY, .item = &gap_item,
           .doc = "memories that its receiver lacked, if it flagged or recovered any"),
+    MAYBE("next", OBJECT, .members = &successor_fields,
+          .doc = "in the answer to an acknowledgement with `next`: the successor, which is parked "
+                 "where it is over the hop limit"),
     WARNINGS,
 };
 SHAPE(handoff_shape_handoff, handoff_rows, "Handoff", "A handoff and its state.");

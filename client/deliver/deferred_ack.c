@@ -430,6 +430,7 @@ void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *r
 {
     reply->view.state = HANDOFF_STATE_NONE;
     reply->next_ignored = false;
+    reply->successor = (struct handoff_successor){0};
     handoff_error_clear(&reply->next_problem);
     reply->owner = handoff_live_lane(&engine->live, &reply->id);
     if (!reply->owner) {

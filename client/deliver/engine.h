@@ -226,6 +226,13 @@ enum handoff_word {
 };
 
 /* Embedded in its owner, who keeps it until `told`. */
+/* What an acknowledgement handed on. */
+struct handoff_successor {
+    bool exists;
+    struct base_uuid id;
+    enum handoff_reason parked_for; /* NONE: it is on its way */
+};
+
 struct handoff_reply {
     struct base_mail mail; /* the engine's, like the entry */
     STAILQ_ENTRY(handoff_reply) entry;
@@ -248,8 +255,9 @@ struct handoff_reply {
        shutting_down; a store error: it counts, but a crash now would undo it */
     struct handoff_error error;
     struct handoff_error
-        next_problem;              /* it was acknowledged, and this is why there is no successor */
-    bool next_ignored;             /* it was acknowledged before, and nothing more is handed on */
+        next_problem;  /* it was acknowledged, and this is why there is no successor */
+    bool next_ignored; /* it was acknowledged before, and nothing more is handed on */
+    struct handoff_successor successor;
     struct handoff_live_view view; /* the resulting status, if OK; NONE: read the store's row */
 
     /* the engine's */

@@ -107,6 +107,8 @@ static void settle_handed_on(struct handoff_delivery *delivery, struct handoff_h
         delivery->attempt.number = 0; /* the last one was recorded when it failed */
     if (on->reply) {
         on->reply->next_problem = on->problem;
+        if (on->problem.code == HANDOFF_OK)
+            on->reply->successor = on->successor;
         handoff_delivery_take_reply(delivery, on->reply);
     }
     handoff_delivery_judged(delivery, &on->finding);
@@ -219,6 +221,8 @@ bool handoff_hand_on_commit(struct handoff_hand_on *on, const struct handoff_sub
     }
     if (handoff_engine_deliver_next(on->lane, submission, &on->unit, &on->problem) != HANDOFF_OK)
         return false;
+    on->successor = (struct handoff_successor){
+        .exists = true, .id = submission->id, .parked_for = submission->parked_for};
     submit_handed_on(on);
     return true;
 }

@@ -44,6 +44,7 @@ struct handoff_hand_on {
     struct handoff_finding finding;    /* of the acknowledgement */
     bool assembled;                    /* waits for a write to end */
     struct handoff_error problem;      /* why there is no successor; OK: there is one */
+    struct handoff_successor successor;
     struct handoff_store_unit unit;
     struct handoff_store_move move;
     struct handoff_delivery_record attempt; /* that ended with the acknowledgement */

@@ -84,6 +84,18 @@ class Next(Pushed):
         self.assertEqual((successor["state"], successor["reason"]), ("parked", "hop_limit"))
         self.assertEqual(successor["target_agent"], "coder")
 
+    def test_over_the_api_the_answer_says_that_the_successor_is_parked(self):
+        self.chain.hand("researcher", "tester")
+        self.chain.hand("tester", "writer")
+        last = self.chain.hand("writer", "reviewer")
+        self.assertEqual(self.chain.call("GET", "/v1/agents/reviewer/inbox").status, 200)
+        reply = self.chain.call("POST", f"/v1/handoffs/{last['id']}/ack",
+                                {"next": {"target_agent": "coder", "task_summary": "go on"}})
+        self.assertEqual((reply.status, reply.json()["state"]), (200, "acknowledged"), reply)
+        successor = self.handoffs()[-1]
+        self.assertEqual(reply.json()["next"], {"id": successor["id"], "state": "parked", "reason": "hop_limit"})
+        self.assertEqual((successor["state"], successor["reason"]), ("parked", "hop_limit"))
+
     def test_what_is_no_valid_request_is_kept_for_review_and_the_acknowledgement_counts(self):
         self.receiver.do(handing_on(task_sumary="a slip of the pen"))
         self.settle(self.begin(), "acknowledged")

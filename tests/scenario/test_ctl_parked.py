@@ -4,6 +4,7 @@
 
 import contextlib
 import datetime
+import json
 import os
 import pathlib
 import pty
@@ -141,6 +142,23 @@ class Edit(Case):
         self.assertEqual((context["task"]["summary"], context["constraints"]["style"]), ("Write the backoff", "plain"))
         self.assertEqual(self.caller.state(handoff)["reason"], f"replaced by {new}")
         self.assertEqual(self.kept(), [])
+
+    def test_only_what_the_request_itself_said_is_shown_and_sent(self):
+        first = self.caller.send_async(task_summary="Look", constraints={"max_cost": 5}, task_id="chain",
+                                       state={"decisions": ["theirs"], "unresolved": ["why?"], "progress": "half"})
+        [handoff] = self.park(task_summary="Write", constraints={"style": "plain"}, task_id="chain", previous_id=first,
+                              state={"decisions": ["ours"], "notes": "short"})
+        done = self.ctl("edit", handoff, "--yes", **self.editor(
+            'cp "$1" "$TMPDIR/shown"; sed -i \'s/"ours"/"better"/\' "$1"'))
+        shown = json.loads((self.folder / "shown").read_text(encoding="utf-8"))
+        self.assertEqual((shown["constraints"], shown["state"]),
+                         ({"style": "plain"}, {"decisions": ["ours"], "notes": "short"}))
+        new = self.caller.call("GET", f"/v1/handoffs/{done.stdout.split()[0]}/envelope").json()
+        self.assertEqual(new["context"]["constraints"], {"max_cost": 5, "style": "plain"})
+        self.assertEqual(new["context"]["task"]["state"]["decisions"], ["theirs", "better"])
+        ledger = self.caller.call("GET", f"/v1/envelopes/{new['id']}/ledger?kind=decision").json()["items"]
+        self.assertEqual([(item["value"], item["envelope_id"] == first) for item in ledger],
+                         [("theirs", True), ("better", False)])
 
     def test_nothing_is_sent_without_a_change_or_consent(self):
         [handoff] = self.park()

@@ -115,6 +115,8 @@ class HandOn(Case):
                           {"ack": first, "next": {"target_agent": "tester", "task_summary": "test it"}})
         self.assertEqual((reply.status, reply.json()["state"]), (200, "acknowledged"), reply)
         self.assertEqual([item["source_agent"] for item in self.task()["items"]], ["analyst", "puller"])
+        successor = self.task()["items"][1]
+        self.assertEqual(reply.json()["next"], {"id": successor["id"], "state": "ready", "reason": ""})
         again = self.post(f"/v1/handoffs/{first}/ack", {"next": {"target_agent": "tester", "task_summary": "x"}})
         self.assertEqual(again.status, 200)
         self.assertEqual(len(self.task()["items"]), 2, "handed on once")
