@@ -21,7 +21,9 @@ import source_tree
 
 README = source_tree.TOP / "README.md"
 PYTHON = source_tree.TOP / "clients/python"
-PIPELINES = {"pipeline.py": "python"}
+TYPESCRIPT = source_tree.TOP / "clients/typescript"
+TSC = TYPESCRIPT / "node_modules/typescript/bin/tsc"
+PIPELINES = {"pipeline.py": "python", "pipeline.mjs": "js"}
 LINES_MAX = 25  # of user code, in a pipeline of four agents
 
 # Calls that people make, with handoffctl or on a page, or that another method makes.
@@ -31,6 +33,9 @@ NOT_FOR_AGENTS = {
     "continue_job", "discard_handoff", "list_decisions", "list_channels", "list_publications"}
 OTHER_NAMES = {"send_handoff": "hand_off", "assemble_envelope": "agent_handoff", "deliver_envelope": "deliver_handoff",
                "park_request": "park_envelope", "park_handoff": "park_envelope", "get_stored_envelope": "get_envelope"}
+
+# What TypeScript has in other forms: an object of options, an async iterator.
+PYTHON_ONLY = {"copy", "is_missing", "default_path"}
 
 
 def operations():
@@ -120,6 +125,71 @@ class Python(unittest.TestCase):
         wanted = {OTHER_NAMES.get(name, name) for name in operations() - NOT_FOR_AGENTS}
         self.assertEqual(sorted(wanted - methods), [])
         self.assertEqual(NOT_FOR_AGENTS - operations(), set())
+
+
+class TypeScript(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        """Packs it and installs the package into a clean place, without a network."""
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        source = shutil.copytree(TYPESCRIPT, cls.folder / "source", ignore=shutil.ignore_patterns("node_modules", "dist"))
+        (source / "node_modules").symlink_to(TYPESCRIPT / "node_modules")
+        cls.project = cls.folder / "project"
+        cls.project.mkdir()
+        env = {**os.environ, "npm_config_cache": str(cls.folder / "cache"), "npm_config_loglevel": "error"}
+        for where, command in ((source, ["node", TSC]), (source, ["npm", "pack", "--ignore-scripts", "--pack-destination", cls.folder]),
+                               (cls.project, ["npm", "install", "--offline", "--no-audit", "--no-fund", "--prefix", cls.project,
+                                              cls.folder / f"handoff-{cls.version()}.tgz"])):
+            status, output = source_tree.run(command, cwd=where, env=env)
+            assert status == 0, output
+
+    @staticmethod
+    def version():
+        return json.loads((TYPESCRIPT / "package.json").read_text())["version"]
+
+    def compile(self, text):
+        """What the compiler says to a user's program."""
+        (self.project / "user.ts").write_text(text)
+        return source_tree.run(["node", TSC, "--strict", "--noEmit", "--module", "nodenext", "--target", "es2022",
+                                "--types", "node", "--typeRoots", TYPESCRIPT / "node_modules/@types", "user.ts"],
+                               cwd=self.project)
+
+    def test_what_is_installed_can_be_imported(self):
+        (self.project / "user.mjs").write_text(
+            'import * as handoff from "handoff"; console.log(Object.keys(handoff).sort().join(" "));')
+        status, output = source_tree.run(["node", "user.mjs"], cwd=self.project)
+        self.assertEqual(status, 0, output)
+        self.assertIn("MemorySpine", output.split())
+
+    def test_the_compiler_checks_what_a_user_writes(self):
+        good = 'import { MemorySpine } from "handoff";\nexport const done = new MemorySpine().handOff({\n' \
+               '  target_agent: "coder", task_summary: "Write it" });\n'
+        self.assertEqual(self.compile(good), (0, ""))
+        for bad in (good.replace('"Write it"', "3"), good.replace("task_summary", "task_sumary")):
+            status, output = self.compile(bad)
+            self.assertIn("error TS2", output)
+            self.assertNotEqual(status, 0)
+
+    def test_has_no_dependency(self):
+        package = json.loads((TYPESCRIPT / "package.json").read_text())
+        self.assertEqual(set(package) & {"dependencies", "peerDependencies", "optionalDependencies"}, set())
+        for path in (TYPESCRIPT / "src").glob("*.ts"):
+            for name in re.findall(r'from "([^"]+)"', re.sub(r"^//.*$", "", path.read_text(), flags=re.MULTILINE)):
+                self.assertRegex(name, r"^(node:|\./)", path)
+
+    def test_has_the_names_of_the_python_client(self):
+        for python, typescript in (("client.py", "client.ts"), ("received.py", "received.ts"), ("seen.py", "seen.ts")):
+            methods = {name for name in public_methods(PYTHON / "handoff" / python)} - PYTHON_ONLY
+            text = (TYPESCRIPT / "src" / typescript).read_text()
+            for name in methods:
+                camel = re.sub(r"_(\w)", lambda match: match[1].upper(), name)
+                with self.subTest(method=name):
+                    self.assertTrue(re.search(rf"\b({camel}|{name})\b", text), f"{typescript} has no {camel}")
+
+    def test_errors_have_the_same_names(self):
+        python = {name for name in re.findall(r"^class (\w+)", (PYTHON / "handoff/errors.py").read_text(), re.MULTILINE)}
+        typescript = set(re.findall(r"^export class (\w+)", (TYPESCRIPT / "src/errors.ts").read_text(), re.MULTILINE))
+        self.assertEqual(python, typescript)
 
 
 class Pipelines(unittest.TestCase):

@@ -17,7 +17,7 @@ REFUSED = {
 # Inputs of tests are what they are.
 INPUTS = re.compile(r"^tests/(?:.*/)?(?:corpus|golden|data)/")
 SPDX = "SPDX-License-Identifier: Apache-2.0"
-SOURCES = {".c", ".h", ".def", ".inc", ".cmake", ".py", ".sh", ".js", ".mjs", ".cjs", ".service",
+SOURCES = {".c", ".h", ".def", ".inc", ".cmake", ".py", ".sh", ".js", ".mjs", ".cjs", ".ts", ".service",
            ".socket"}
 
 

@@ -504,7 +504,7 @@ class Documents(Case):
     """What README.md, docs/clients.md and examples/pipeline.py print runs as printed."""
 
     def printed_blocks(self, name):
-        return blocks((clients.CLIENTS.parent / name).read_text(encoding="utf-8"), "python")
+        return blocks((clients.TOP / name).read_text(encoding="utf-8"), "python")
 
     def start_program(self, text):
         path = self.folder / "program.py"
@@ -528,8 +528,8 @@ class Documents(Case):
         self.check(self.printed_blocks("README.md")[0])
 
     def test_the_pipeline(self):
-        self.daemon = self.enterContext(Daemon(config=(clients.CLIENTS.parent / "examples/pipeline.yml").read_text()))
-        program = (clients.CLIENTS.parent / "examples/pipeline.py").read_text()
+        self.daemon = self.enterContext(Daemon(config=(clients.TOP / "examples/pipeline.yml").read_text()))
+        program = (clients.TOP / "examples/pipeline.py").read_text()
         output = self.start_program(program).communicate(timeout=TIMEOUT)[0].splitlines()
         self.assertEqual(output, ["Safe payments", "['Back off: The gateway answers 429 under load and never charges twice']",
                                   "{'max_retries': 3, 'must': ['cover the backoff with tests']}"])

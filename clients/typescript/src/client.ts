@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MemorySpine: the agent API of a sidecar. Every call is safe to repeat: those that accept something carry an idempotency
+// key, which stays the same for all repeats.
+//
+//     const spine = new MemorySpine({ endpoint: "http://127.0.0.1:8780", source_agent: "analyst" });
+//     const handoff = await spine.handOff({ target_agent: "coder", task_summary: "Write the retry logic" });
+import { randomUUID } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { envelopeOf } from "./documents.js";
+import type { Envelope, Handoff, HandoffRequest, Json, JsonObject, Memory, Publication, PublishRequest,
+              RequestFields } from "./documents.js";
+import { CircuitOpenError, HandoffError, HandoffTimeoutError, UnavailableError, errorOf } from "./errors.js";
+import { traceHeaders } from "./trace.js";
+import { Transport, type Tls, type TransportResponse } from "./transport.js";
+
+/** A handoff or an envelope, or its id. */
+export type Named = string | { id: string };
+
+/**
+ * How calls that failed for a passing reason are repeated: exponential backoff with full jitter. `seconds` is how long a
+ * call keeps trying, 0 for no retries. A Retry-After of the sidecar is the minimum wait.
+ */
+export interface Retry {
+  seconds: number;
+  base: number;
+  most: number;
+}
+
+export interface SpineOptions {
+  /** http://HOST:PORT, https://HOST:PORT or unix:PATH; default $HANDOFF_API_URL, then http://127.0.0.1:8780 */
+  endpoint?: string;
+  /** Who sends; default $HANDOFF_SOURCE_AGENT. Not needed if the token or `api.source_agent` says it. */
+  source_agent?: string;
+  /** A bearer token. */
+  token?: string;
+  /** A file with the token, read again when it changes; default $HANDOFF_TOKEN_FILE */
+  token_file?: string;
+  /** Certificates for https. */
+  tls?: Tls;
+  retry?: Partial<Retry>;
+}
+
+export interface WaitOptions {
+  /** Seconds until HandoffTimeoutError; the delivery continues. */
+  timeout?: number;
+  /** false: return as soon as the handoff is durable */
+  wait?: boolean;
+  signal?: AbortSignal;
+}
+
+export interface SendOptions extends WaitOptions {
+  idempotency_key?: string;
+}
+
+interface Call {
+  members?: object;
+  prefer?: string;
+  headers?: Record<string, string>;
+  /** Seconds that the sidecar may wait before it answers. */
+  wait?: number;
+  signal?: AbortSignal;
+}
+
+const WAIT_SECONDS = 30; // one request waits no longer; then it is repeated
+const ANSWER_SECONDS = 30; // for an answer that waits for nothing else
+const LENIENT = "handling=lenient"; // an older sidecar ignores fields that it does not know, and says so
+const REQUEST_FIELDS = new Set(["source_agent", "target_agent", "task_id", "task_summary", "intent", "state", "scope",
+  "include_recent", "include_pins", "memory_ids", "constraints", "execution_history", "expected_output", "strategy",
+  "previous_id", "new_chain", "pattern", "channel", "pipeline", "extra"]);
+
+/** A sidecar, as an agent uses it. */
+export class MemorySpine {
+  readonly source_agent?: string;
+  private readonly transport: Transport;
+  private readonly retry: Retry;
+  private token = { changed: -1, text: "" };
+
+  constructor(readonly options: SpineOptions = {}) {
+    const endpoint = options.endpoint ?? process.env["HANDOFF_API_URL"] ?? "http://127.0.0.1:8780";
+    this.source_agent = options.source_agent ?? process.env["HANDOFF_SOURCE_AGENT"];
+    this.retry = { seconds: 30, base: 0.1, most: 5, ...options.retry };
+    this.transport = new Transport(endpoint, options.tls);
+  }
+
+  /** Closes the connections; calls in progress fail. */
+  close(): void {
+    this.transport.close();
+  }
+
+  // ---- handing off
+
+  /** Assembles the envelope of a handoff and delivers nothing; see deliverHandoff() and Channel.publish(). */
+  async agentHandoff(request: HandoffRequest): Promise<Envelope> {
+    const response = await this.send("POST", "/v1/envelopes", { members: this.request(request) });
+    return envelopeOf(JSON.parse(response.body) as object, response.headers["handoff-warnings"]);
+  }
+
+  /**
+   * Assembles and delivers a handoff, and waits until the receiver acknowledged it. Throws NotDeliveredError if it ended
+   * otherwise.
+   */
+  async handOff(request: HandoffRequest, options: SendOptions = {}): Promise<Handoff> {
+    const headers = { "Idempotency-Key": options.idempotency_key ?? randomUUID() };
+    return this.settled("/v1/handoffs", this.request(request), options, headers);
+  }
+
+  /**
+   * Delivers an assembled envelope and waits for the acknowledgement, as handOff() does. An envelope has one handoff: a
+   * repeat waits for the same one. `target` is checked against the envelope.
+   */
+  async deliverHandoff(envelope: Named, options: WaitOptions & { target?: string } = {}): Promise<Handoff> {
+    const { target } = options;
+    if (target !== undefined) {
+      const addressed = (typeof envelope === "string" || !("target_agent" in envelope) ?
+        await this.getEnvelope(envelope) : (envelope as Envelope)).target_agent;
+      if (addressed !== target) {
+        throw new TypeError(`the envelope is addressed to ${addressed}, not to ${target}; envelopes are immutable: ` +
+          `assemble one with target_agent ${target}`);
+      }
+    }
+    return this.settled(`/v1/envelopes/${segment(envelope)}/deliver`, {}, options);
+  }
+
+  /** Keeps an envelope, delivered or not, for a person to replay or discard. */
+  async parkEnvelope(envelope: Named, reason: string): Promise<Handoff> {
+    try {
+      return await this.json("POST", `/v1/handoffs/${segment(envelope)}/park`, { members: { reason } });
+    } catch (error) {
+      if (!(error instanceof HandoffError && error.code === "not_found")) throw error;
+      const members = { reason, envelope_id: idOf(envelope) };
+      return this.json("POST", "/v1/parked", { members, headers: { "Idempotency-Key": `park-${idOf(envelope)}` } });
+    }
+  }
+
+  getChannel(name: string): Channel {
+    return new Channel(this, name);
+  }
+
+  async completeTask(task_id: string): Promise<JsonObject> {
+    return this.json("POST", `/v1/tasks/${segment(task_id)}/complete`, { members: {} });
+  }
+
+  // ---- reading
+
+  async getHandoff(handoff: Named): Promise<Handoff> {
+    return this.json("GET", `/v1/handoffs/${segment(handoff)}`);
+  }
+
+  async getEnvelope(handoff: Named): Promise<Envelope> {
+    return envelopeOf(await this.json<object>("GET", `/v1/envelopes/${segment(handoff)}`));
+  }
+
+  /** The envelope as Markdown, for a prompt. */
+  async getBrief(handoff: Named): Promise<string> {
+    const headers = { Accept: "text/markdown" };
+    return (await this.send("GET", `/v1/envelopes/${segment(handoff)}`, { headers })).body;
+  }
+
+  /** Everything that the hops of its chain have said, also what the envelope had no room for. */
+  async getLedger(envelope: Named, kind?: string): Promise<JsonObject[]> {
+    return this.pages(`/v1/envelopes/${segment(envelope)}/ledger`, { kind });
+  }
+
+  /** The handoffs of a task, in order of acceptance. */
+  async getTask(task_id: string): Promise<Handoff[]> {
+    return this.pages(`/v1/tasks/${segment(task_id)}`);
+  }
+
+  async listHandoffs(query: { state?: string; source?: string; target?: string; task?: string; since?: string } = {},
+                     limit?: number): Promise<Handoff[]> {
+    return this.pages("/v1/handoffs", query, limit);
+  }
+
+  async listAttempts(handoff: Named): Promise<JsonObject[]> {
+    return this.pages(`/v1/handoffs/${segment(handoff)}/attempts`);
+  }
+
+  async listAgents(): Promise<JsonObject[]> {
+    return this.pages("/v1/agents");
+  }
+
+  // ---- acknowledging, for the agent that has the handoff
+
+  /** Acknowledges. `next` is a request, with which the task is handed on in the same commit. */
+  async ackHandoff(handoff: Named, next?: HandoffRequest): Promise<Handoff> {
+    const members = next === undefined ? {} : { next: this.request(next) };
+    return this.json("POST", `/v1/handoffs/${segment(handoff)}/ack`, { members });
+  }
+
+  /** Declines. The handoff is tried again, or parked if `retry` is false. */
+  async nackHandoff(handoff: Named, reason = "", retry = true): Promise<Handoff> {
+    return this.json("POST", `/v1/handoffs/${segment(handoff)}/nack`, { members: { reason: reason.slice(0, 1000), retry } });
+  }
+
+  /** Gets more time to acknowledge, and reports progress. */
+  async extendHandoff(handoff: Named, progress?: string): Promise<Handoff> {
+    return this.json("POST", `/v1/handoffs/${segment(handoff)}/extend`, { members: { progress } });
+  }
+
+  /** The next handoff of an inbox, as it came, or undefined. serve() does this for you. */
+  async pullHandoff(agent: string, wait = 20, signal?: AbortSignal): Promise<TransportResponse | undefined> {
+    const response = await this.send("GET", `/v1/agents/${segment(agent)}/inbox?wait=${wait}s`, { wait, signal });
+    return response.status === 200 ? response : undefined;
+  }
+
+  async cancelHandoff(handoff: Named, reason = ""): Promise<Handoff> {
+    return this.json("POST", `/v1/handoffs/${segment(handoff)}/cancel`, { members: { reason } });
+  }
+
+  // ---- memories
+
+  /** Stores a memory; it replaces one with the same id. */
+  async putMemory(id: string, content: string, more: Omit<Memory, "id" | "content" | "created_at" | "updated_at"> = {}):
+      Promise<Memory> {
+    return this.json("PUT", `/v1/memories/${segment(id)}`, { members: { content, ...more } });
+  }
+
+  async getMemory(id: string): Promise<Memory> {
+    return this.json("GET", `/v1/memories/${segment(id)}`);
+  }
+
+  /** The memories that fit the text, the most relevant first. */
+  async searchMemories(query: string, options: { limit?: number; scope?: string } = {}): Promise<Memory[]> {
+    const limit = options.limit ?? 20;
+    return this.pages("/v1/memories", { query, scope: options.scope, limit: Math.min(limit, 1000) }, limit);
+  }
+
+  async listMemories(options: { pinned?: boolean; scope?: string; limit?: number } = {}): Promise<Memory[]> {
+    return this.pages("/v1/memories", { pinned: options.pinned, scope: options.scope }, options.limit);
+  }
+
+  async deleteMemory(id: string): Promise<void> {
+    await this.send("DELETE", `/v1/memories/${segment(id)}`);
+  }
+
+  async pinMemory(id: string): Promise<Memory> {
+    return this.json("PUT", `/v1/memories/${segment(id)}/pin`);
+  }
+
+  async unpinMemory(id: string): Promise<Memory> {
+    return this.json("DELETE", `/v1/memories/${segment(id)}/pin`);
+  }
+
+  // ---- other
+
+  /** Reports handoffs that agents made by other means, for the metrics. Each gets an id, so a repeat counts none twice. */
+  async observe(observations: JsonObject[]): Promise<JsonObject> {
+    const items = observations.map((observation) => ({ id: randomUUID(), ...observation }));
+    return this.json("POST", "/v1/observations", { members: { items } });
+  }
+
+  /** Any other call of docs/api.md, with the same retries and errors. */
+  async json<T = JsonObject>(method: string, path: string, call: Call = {}): Promise<T> {
+    return JSON.parse((await this.send(method, path, call)).body) as T;
+  }
+
+  /** All items of a list, or the first `limit`. */
+  async pages<T>(path: string, query: Record<string, Json | undefined> = {}, limit = Infinity): Promise<T[]> {
+    const items: T[] = [];
+    let cursor: string | null | undefined;
+    do {
+      const page = await this.json<{ items: T[]; next?: string | null }>("GET", path + queryString({ ...query, cursor }));
+      items.push(...page.items);
+      cursor = page.next;
+    } while (cursor && items.length < limit);
+    return items.slice(0, limit);
+  }
+
+  /** The members of a request: checked, because JavaScript does not, and with the sender. */
+  request(fields: HandoffRequest | PublishRequest | (RequestFields & JsonObject)): JsonObject {
+    const unknown = Object.keys(fields).filter((name) => !REQUEST_FIELDS.has(name));
+    if (unknown.length > 0) {
+      throw new TypeError(`a handoff has no field ${unknown.join(", ")}; allowed: ${[...REQUEST_FIELDS].join(", ")}`);
+    }
+    const { extra, ...members } = fields;
+    return { ...(this.source_agent ? { source_agent: this.source_agent } : {}), ...(members as JsonObject), ...extra };
+  }
+
+  /** Waits for the end of a handoff, in several requests under one key if it takes long. */
+  private async settled(path: string, members: object, options: WaitOptions,
+                        headers: Record<string, string> = {}): Promise<Handoff> {
+    const { timeout, wait = true, signal } = options;
+    const end = timeout === undefined ? Infinity : performance.now() + 1000 * timeout;
+    for (;;) {
+      const left = Math.max(0, end - performance.now()) / 1000;
+      const seconds = wait ? Math.max(1, Math.min(WAIT_SECONDS, Math.ceil(left))) : 0;
+      const prefer = wait ? `wait=${seconds}` : "respond-async";
+      const response = await this.send("POST", path, { members, prefer, headers, wait: seconds, signal });
+      const handoff = JSON.parse(response.body) as Handoff;
+      if (response.status !== 202 || !wait) return handoff;
+      if (performance.now() >= end) {
+        throw new HandoffTimeoutError({ code: "not_acknowledged_in_time", handoff,
+          detail: `${handoff.target_agent} did not acknowledge ${handoff.id} within ${timeout} s; the delivery continues` });
+      }
+    }
+  }
+
+  /** One call, with its retries. An answer of 400 or above is thrown. */
+  private async send(method: string, path: string, call: Call = {}): Promise<TransportResponse> {
+    const began = performance.now();
+    const headers: Record<string, string> = { ...call.headers };
+    const prefer = [call.prefer, call.members && LENIENT].filter(Boolean).join(", ");
+    if (prefer) headers["Prefer"] = prefer;
+    if (call.members) Object.assign(headers, { "Content-Type": "application/json" }, traceHeaders());
+    const body = call.members && JSON.stringify(call.members);
+    for (let failures = 0; ; failures++) {
+      try {
+        return await this.once(method, path, headers, body, call);
+      } catch (error) {
+        const wait = this.nextWait(error, failures, (performance.now() - began) / 1000);
+        if (wait === undefined) throw error;
+        await sleep(1000 * wait, undefined, { signal: call.signal });
+      }
+    }
+  }
+
+  private async once(method: string, path: string, headers: Record<string, string>, body: string | undefined,
+                     call: Call): Promise<TransportResponse> {
+    const token = this.currentToken();
+    if (token) headers["Authorization"] = `Bearer ${token}`;
+    const timeout = 1000 * (ANSWER_SECONDS + (call.wait ?? 0));
+    const response = await this.transport.exchange({ method, path, headers, body, timeout, signal: call.signal });
+    if (response.status < 400) return response;
+    const after = response.headers["retry-after"];
+    throw errorOf(response.status, response.body, after && /^\d+$/.test(after) ? Number(after) : undefined);
+  }
+
+  /** Seconds until the next try; undefined if there is none. */
+  private nextWait(error: unknown, failures: number, elapsed: number): number | undefined {
+    if (!isPassing(error)) return undefined;
+    const { seconds, base, most } = this.retry;
+    const wait = Math.max(error.retryAfter ?? 0, Math.random() * Math.min(most, base * 2 ** failures));
+    return elapsed + wait < seconds ? wait : undefined;
+  }
+
+  private currentToken(): string {
+    const file = this.options.token_file ?? (this.options.token ? undefined : process.env["HANDOFF_TOKEN_FILE"]);
+    if (this.options.token !== undefined || !file) return this.options.token ?? "";
+    const changed = statSync(file).mtimeMs;
+    if (changed !== this.token.changed) this.token = { changed, text: readFileSync(file, "utf8").trim() };
+    return this.token.text;
+  }
+}
+
+/** A channel: one envelope, and a separate handoff for each receiver. */
+export class Channel {
+  constructor(private readonly spine: MemorySpine, readonly name: string) {}
+
+  /**
+   * Publishes an assembled envelope, or a request. Returns once it is durable for all receivers; with `timeout`, when no
+   * delivery is in progress, or after that many seconds.
+   */
+  async publish(options: {
+    envelope?: Named; request?: PublishRequest; receivers?: string[]; delivery?: "at-least-once"; timeout?: number;
+    idempotency_key?: string;
+  }): Promise<Publication> {
+    const { envelope, request, receivers, delivery = "at-least-once", timeout } = options;
+    if (delivery !== "at-least-once") throw new TypeError(`delivery ${String(delivery)}: allowed is at-least-once`);
+    if ((envelope === undefined) === (request === undefined)) {
+      throw new TypeError("publish() takes an envelope or a request");
+    }
+    const what = request ? { request: this.spine.request(request) } : { envelope_id: idOf(envelope as Named) };
+    const wait = timeout === undefined ? 0 : Math.ceil(timeout);
+    return this.spine.json("POST", `/v1/channels/${segment(this.name)}/publish`, {
+      members: { ...what, receivers }, wait, prefer: wait ? `wait=${wait}` : "",
+      headers: { "Idempotency-Key": options.idempotency_key ?? randomUUID() },
+    });
+  }
+
+  /** The state of each delivery. */
+  async getPublication(publication: Named): Promise<Publication> {
+    return this.spine.json("GET", `/v1/channels/${segment(this.name)}/publications/${segment(publication)}`);
+  }
+}
+
+/** Whether the same call can succeed a little later. */
+export function isPassing(error: unknown): error is HandoffError {
+  if (!(error instanceof HandoffError)) return false;
+  if (error instanceof CircuitOpenError || error.code === "store_displaced") return false; // a person or the caller decides
+  return error instanceof UnavailableError || error.status === 408 || error.status === 425;
+}
+
+function idOf(named: Named): string {
+  return typeof named === "string" ? named : named.id;
+}
+
+function segment(named: Named): string {
+  return encodeURIComponent(idOf(named));
+}
+
+function queryString(query: Record<string, Json | undefined>): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null)
+    .map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`);
+  return given.length > 0 ? `?${given.join("&")}` : "";
+}

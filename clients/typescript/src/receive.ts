@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The receiving side: a function that is called with each handoff.
+//
+//     const coder = agent("code-generator", async (handoff) => {
+//       ...                                     // returning acknowledges
+//       throw new Refused("not my work");       // refuses for good; any other error: to be tried again
+//     });
+//     await serve([coder]);
+//
+// How handoffs arrive is one option: receive: "inbox" polls, receive: "http://127.0.0.1:9001" listens there. In both, a
+// duplicate is answered again and not done again, and the time to answer is extended while the function runs.
+import { MemorySpine } from "./client.js";
+import { Refused } from "./errors.js";
+import { Inbox } from "./inbox.js";
+import { PushServer } from "./push.js";
+import { acknowledgement, Received } from "./received.js";
+import { defaultPath, SeenFile, type Answer, type Seen } from "./seen.js";
+import { continued } from "./trace.js";
+
+export type AgentFunction = (handoff: Received) => unknown;
+
+export interface AgentOptions {
+  /** "inbox": poll for handoffs. "http://HOST:PORT": listen there, as the agent's `url` says. */
+  receive?: string;
+  /** How many handoffs it works on at the same time. */
+  concurrency?: number;
+  /** Where it remembers what it has done: a file, or a store. */
+  seen?: string | Seen;
+  /** When pushed to: seconds until it answers "later" and acknowledges over the API; less than the agent's `timeout`. */
+  answer_within?: number;
+}
+
+export interface Agent {
+  readonly name: string;
+  readonly run: AgentFunction;
+  readonly receive: string;
+  readonly concurrency: number;
+  readonly seen?: string | Seen;
+  readonly answer_within: number;
+}
+
+/** Makes a function an agent: one that handoffs are addressed to by this name. */
+export function agent(name: string, run: AgentFunction, options: AgentOptions = {}): Agent {
+  const { receive = "inbox", concurrency = 1, answer_within = 5 } = options;
+  if (receive !== "inbox" && !receive.startsWith("http://")) {
+    throw new TypeError(`receive ${receive}: allowed are inbox and http://HOST:PORT`);
+  }
+  return { name, run, receive, concurrency, seen: options.seen, answer_within };
+}
+
+const EXTEND_SECONDS = 20; // between extensions of a handoff without a lease; ack_timeout is 5 minutes by default
+const REASON_CHARACTERS = 1000;
+
+/** Does what arrives for one agent, each handoff once. */
+export class Worker {
+  private readonly seen: Seen;
+  private readonly working = new Map<string, { handoff: Received; extended: number }>();
+  private readonly extender: NodeJS.Timeout;
+
+  constructor(readonly agent: Agent, readonly spine: MemorySpine) {
+    const { seen } = agent;
+    this.seen = typeof seen === "object" ? seen : new SeenFile(seen ?? defaultPath(agent.name));
+    this.extender = setInterval(() => this.extendAll(), 1000);
+  }
+
+  /** Does it and returns the answer; undefined if that comes later, over the API. */
+  async work(handoff: Received): Promise<Answer | undefined> {
+    let answer = await this.seen.get(handoff.id);
+    if (!answer && this.begin(handoff)) {
+      answer = await this.call(handoff);
+      if (answer) await this.remember(handoff, answer);
+    }
+    if (!answer) return undefined;
+    this.working.delete(handoff.id);
+    if (!handoff.answersByApi) return answer;
+    await this.answerByApi(handoff, answer).catch((error: unknown) =>
+      console.error(`handoff: the answer to ${handoff.id} was not taken: ${String(error)}`));
+    return undefined;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.extender);
+    if (this.seen instanceof SeenFile && this.seen !== this.agent.seen) this.seen.close();
+  }
+
+  /** False if it is being worked on already: the answer to that counts for both. */
+  private begin(handoff: Received): boolean {
+    handoff.settle = (settled, answer) => this.settleLater(settled, answer);
+    const before = this.working.get(handoff.id);
+    if (before) before.handoff.answersByApi = true; // its own way to answer may be gone
+    else this.working.set(handoff.id, { handoff, extended: performance.now() });
+    return !before;
+  }
+
+  private async call(handoff: Received): Promise<Answer | undefined> {
+    try {
+      await continued(handoff.headers, () => this.agent.run(handoff));
+    } catch (error) {
+      if (error instanceof Refused) return { nack: handoff.id, reason: error.message, retry: false };
+      console.error(`handoff: ${handoff.id} failed at ${this.agent.name}:`, error);
+      return { nack: handoff.id, reason: String(error).slice(0, REASON_CHARACTERS), retry: true };
+    }
+    return handoff.deferred ? undefined : acknowledgement(handoff);
+  }
+
+  private async remember(handoff: Received, answer: Answer): Promise<void> {
+    if (!("ack" in answer)) return;
+    try {
+      await this.seen.add(handoff.id, answer);
+    } catch (error) {
+      console.error(`handoff: ${handoff.id} is done, but cannot be remembered as done:`, error);
+    }
+  }
+
+  private async settleLater(handoff: Received, answer: Answer): Promise<void> {
+    await this.remember(handoff, answer);
+    this.working.delete(handoff.id);
+    await this.answerByApi(handoff, answer);
+  }
+
+  private async answerByApi(handoff: Received, answer: Answer): Promise<void> {
+    if ("ack" in answer) await this.spine.ackHandoff(handoff.id, answer.next);
+    else await this.spine.nackHandoff(handoff.id, answer.reason, answer.retry);
+  }
+
+  private extendAll(): void {
+    for (const entry of this.working.values()) {
+      if (performance.now() - entry.extended < 1000 * extendEvery(entry.handoff)) continue;
+      entry.extended = performance.now();
+      entry.handoff.extend().catch((error: unknown) =>
+        console.error(`handoff: ${entry.handoff.id} could not be extended: ${String(error)}`));
+    }
+  }
+}
+
+function extendEvery(handoff: Received): number {
+  const lease = handoff.headers["handoff-lease-seconds"];
+  if (lease !== undefined) return Math.max(1, Number(lease) / 3);
+  return handoff.answersByApi || handoff.deferred ? EXTEND_SECONDS : Infinity;
+}
+
+/** Agents that are receiving. stop() lets them finish what they have begun. */
+export class Serving {
+  /** Settles when the agents were stopped; rejects if one can no longer receive. */
+  readonly ended: Promise<void>;
+  private readonly workers: Worker[] = [];
+  private readonly sources: (Inbox | PushServer)[] = [];
+  private end!: () => void;
+  private fail!: (error: unknown) => void;
+
+  private constructor() {
+    this.ended = new Promise((resolve, reject) => {
+      this.end = resolve;
+      this.fail = reject;
+    });
+    this.ended.catch(() => undefined); // reported to those who wait for it
+  }
+
+  static async start(agents: Agent[], spine: MemorySpine): Promise<Serving> {
+    const serving = new Serving();
+    try {
+      for (const each of agents) {
+        const worker = new Worker(each, spine);
+        serving.workers.push(worker);
+        serving.sources.push(each.receive === "inbox" ? new Inbox(worker, serving.fail) : await PushServer.start(worker));
+      }
+    } catch (error) {
+      await serving.stop();
+      throw error;
+    }
+    return serving;
+  }
+
+  /** Where the agents listen that are pushed to. */
+  get urls(): string[] {
+    return this.sources.flatMap((source) => (source instanceof PushServer ? [source.url] : []));
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.sources.map((source) => source.stop()));
+    await Promise.all(this.workers.map((worker) => worker.close()));
+    this.end();
+  }
+}
+
+/** Starts the agents and returns. */
+export async function serving(agents: Agent[], options: { spine?: MemorySpine } = {}): Promise<Serving> {
+  return Serving.start(agents, options.spine ?? new MemorySpine());
+}
+
+/** Runs the agents until the process gets SIGINT or SIGTERM; then they finish what they have begun. */
+export async function serve(agents: Agent[], options: { spine?: MemorySpine } = {}): Promise<void> {
+  const running = await serving(agents, options);
+  const stop = () => void running.stop();
+  process.once("SIGINT", stop).once("SIGTERM", stop);
+  try {
+    await running.ended;
+  } finally {
+    process.off("SIGINT", stop).off("SIGTERM", stop);
+    await running.stop();
+  }
+}
+

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HTTP over connections that stay open. A connection that the sidecar closed while it was idle is noticed only when the next
+// request fails on it; such a request is sent again at once, without counting as a failure.
+import http from "node:http";
+import https from "node:https";
+import { UnreachableError } from "./errors.js";
+
+export interface TransportRequest {
+  method: string;
+  path: string;
+  body?: string;
+  headers: Record<string, string>;
+  /** Milliseconds until there must be an answer. */
+  timeout: number;
+  signal?: AbortSignal;
+}
+
+export interface TransportResponse {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+}
+
+/** Certificates, as node:https takes them. */
+export type Tls = Pick<https.AgentOptions, "ca" | "cert" | "key" | "servername">;
+
+const CONNECT_MS = 5000;
+
+export class Transport {
+  private readonly options: http.RequestOptions;
+  private readonly prefix: string;
+  private readonly agent: http.Agent;
+  private readonly secure: boolean;
+
+  constructor(readonly endpoint: string, tls: Tls = {}) {
+    const at = address(endpoint);
+    this.secure = at.secure;
+    this.options = at.options;
+    this.prefix = at.prefix;
+    const keep = { keepAlive: true, maxSockets: Infinity };
+    this.agent = this.secure ? new https.Agent({ ...keep, ...tls }) : new http.Agent(keep);
+  }
+
+  async exchange(request: TransportRequest): Promise<TransportResponse> {
+    for (;;) {
+      const attempt = new Attempt(this.secure ? https : http, this.options, this.agent, this.prefix, request);
+      try {
+        return await attempt.response;
+      } catch (error) {
+        if (request.signal?.aborted) throw request.signal.reason;
+        if (!attempt.wasStale) throw unreachable(this.endpoint, error);
+      }
+    }
+  }
+
+  /** Closes all connections; requests in progress fail. */
+  close(): void {
+    this.agent.destroy();
+  }
+}
+
+class Attempt {
+  readonly response: Promise<TransportResponse>;
+  wasStale = false;
+
+  constructor(module: typeof http | typeof https, options: http.RequestOptions, agent: http.Agent, prefix: string,
+              sent: TransportRequest) {
+    this.response = new Promise((resolve, reject) => {
+      const headers: http.OutgoingHttpHeaders = { ...sent.headers };
+      if (sent.body !== undefined) headers["Content-Length"] = Buffer.byteLength(sent.body);
+      const request = module.request({ ...options, agent, method: sent.method, path: prefix + sent.path, headers,
+        signal: sent.signal }, (response) => collect(response, resolve, fail));
+      const fail = (error: Error) => {
+        clearTimeout(timer);
+        this.wasStale = request.reusedSocket && !timedOut && (error as NodeJS.ErrnoException).code === "ECONNRESET";
+        reject(error);
+      };
+      let timedOut = false;
+      const expire = (detail: string) => () => {
+        timedOut = true;
+        request.destroy(new Error(detail));
+      };
+      const timer = setTimeout(expire("no answer in time"), sent.timeout);
+      request.on("socket", (socket) => {
+        if (!socket.connecting) return;
+        const connecting = setTimeout(expire("connecting takes too long"), CONNECT_MS);
+        socket.once("connect", () => clearTimeout(connecting));
+        socket.once("close", () => clearTimeout(connecting));
+      });
+      request.on("error", fail);
+      request.on("close", () => clearTimeout(timer));
+      request.end(sent.body);
+    });
+  }
+}
+
+function collect(response: http.IncomingMessage, resolve: (response: TransportResponse) => void,
+                 fail: (error: Error) => void): void {
+  const chunks: Buffer[] = [];
+  response.on("data", (chunk: Buffer) => chunks.push(chunk));
+  response.on("error", fail);
+  response.on("end", () => resolve({
+    status: response.statusCode ?? 0,
+    headers: plainHeaders(response.headers),
+    body: Buffer.concat(chunks).toString("utf8"),
+  }));
+}
+
+export function plainHeaders(headers: http.IncomingHttpHeaders): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
+}
+
+function address(endpoint: string): { secure: boolean; options: http.RequestOptions; prefix: string } {
+  if (endpoint.startsWith("unix:")) {
+    return { secure: false, options: { socketPath: endpoint.slice("unix:".length) }, prefix: "" };
+  }
+  const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  if (!url || !["http:", "https:"].includes(url.protocol)) {
+    throw new TypeError(`endpoint ${endpoint}: allowed are http://HOST:PORT, https://HOST:PORT and unix:PATH`);
+  }
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  const secure = url.protocol === "https:";
+  return { secure, options: { host, port: url.port || (secure ? 443 : 80) }, prefix: url.pathname.replace(/\/$/, "") };
+}
+
+function unreachable(endpoint: string, cause: unknown): UnreachableError {
+  const detail = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : String(cause);
+  return new UnreachableError({ code: "unreachable", detail: `${endpoint}: ${detail}` }, 0, undefined, cause);
+}
