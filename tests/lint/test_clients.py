@@ -4,7 +4,7 @@ for every call of the API that an agent makes.
 
     /usr/bin/python3 tests/lint/test_clients.py --write
 
-copies examples/pipeline.* into README.md.
+copies examples/pipeline.* into README.md, and generates handoff/aio.py.
 """
 
 import ast
@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import sys
 import tempfile
@@ -73,7 +74,14 @@ def with_pipelines(text):
     return text
 
 
+def generated_aio():
+    return runpy.run_path(str(PYTHON / "generate_aio.py"))["generated"]((PYTHON / "handoff/client.py").read_text())
+
+
 class Python(unittest.TestCase):
+    def test_the_coroutines_are_those_of_the_client(self):
+        self.assertEqual((PYTHON / "handoff/aio.py").read_text(), generated_aio(), "run it with --write")
+
     def test_mypy_is_silent(self):
         with tempfile.TemporaryDirectory() as cache:
             status, output = source_tree.run(["mypy", "--strict", "--cache-dir", cache, "handoff"], cwd=PYTHON)
@@ -205,6 +213,7 @@ class Pipelines(unittest.TestCase):
 
 if __name__ == "__main__":
     if "--write" in sys.argv:
+        (PYTHON / "handoff/aio.py").write_text(generated_aio())
         README.write_text(with_pipelines(README.read_text()))
     else:
         unittest.main()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python client against the real sidecar: the samples of the specification, sending, receiving, and failures."""
 
+import asyncio
 import contextlib
 import datetime
 import io
@@ -23,7 +24,7 @@ from harness.receiver import Hold, ack, later, nack, status
 from specification_samples import BROADCAST, HANDOFF, ROBUST, changed
 
 import handoff
-from handoff import MemorySpine, Refused, Retry, SeenFile, agent, serving
+from handoff import AsyncMemorySpine, MemorySpine, Refused, Retry, SeenFile, agent, serving
 
 QUICK = Retry(seconds=TIMEOUT, base=0.01, most=0.05)
 
@@ -274,6 +275,69 @@ class Sending(Case):
         self.assertEqual(receipt["accepted"], 1)
 
 
+class Asyncio(Case):
+    """The same calls as coroutines."""
+
+    def run_with(self, work, **more):
+        async def whole():
+            given = {"source_agent": "analyst", "retry": QUICK, **more}
+            async with AsyncMemorySpine(self.daemon.api.url, **given) as spine:
+                return await work(spine)
+        return asyncio.run(whole())
+
+    def test_many_at_once(self):
+        receiver = self.enterContext(Receiver(ack))
+        self.start({"coder": {"url": receiver.url}})
+
+        async def work(spine):
+            done = await asyncio.gather(*(spine.hand_off("coder", f"Write part {number}") for number in range(50)))
+            again = await spine.get_handoff(done[0])
+            return {handoff.id for handoff in done if handoff.acknowledged}, again.state
+        ids, state = self.run_with(work)
+        self.assertEqual((len(ids), state), (50, "acknowledged"))
+        self.assertEqual({request.id for request in receiver.seen}, ids)
+
+    def test_errors_and_time_outs(self):
+        self.start({"coder": {}})
+
+        async def work(spine):
+            with self.assertRaises(handoff.NotFoundError) as caught:
+                await spine.hand_off("nobody", "Write it")
+            self.assertEqual(caught.exception.seen, "nobody")
+            with self.assertRaises(TimeoutError):
+                await spine.hand_off("coder", "Write it", timeout=0.2)
+            envelope = await spine.agent_handoff("coder", "Write it")
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(spine.deliver_handoff(envelope), 0.5)  # a cancelled call disturbs no later one
+            return (await spine.get_handoff(envelope)).state, (await spine.park_envelope(envelope, "later")).state
+        self.assertEqual(self.run_with(work), ("ready", "parked"))
+
+    def test_a_sidecar_that_was_killed_and_restarted(self):
+        receiver = self.enterContext(Receiver(ack))
+        self.start({"coder": {"url": receiver.url}}, addresses={"api": f"127.0.0.1:{self.enterContext(reserved_port())}"})
+
+        async def work(spine):
+            for _ in range(3):
+                self.assertTrue((await spine.hand_off("coder", "Write it")).acknowledged)
+                self.daemon.kill()
+                self.daemon.launch()
+            return await spine.hand_off("coder", "Write it")
+        self.assertTrue(self.run_with(work).acknowledged)
+        self.daemon.expected_exit = 0
+        self.assertEqual(len({request.id for request in receiver.seen}), 4)
+
+    def test_a_channel_and_lists(self):
+        self.start({"coder": {}, "tester": {}}, channels={"parts": {"receivers": ["coder", "tester"]}})
+
+        async def work(spine):
+            channel = spine.get_channel("parts")
+            published = await channel.publish(request={"task_summary": "Write it"})
+            await spine.put_memory("ms-1", "x" * 100000, summary="long")  # longer than one read
+            found = await spine.get_memory("ms-1")
+            return len((await channel.get_publication(published)).deliveries), len(await spine.list_handoffs()), len(found.text)
+        self.assertEqual(self.run_with(work), (2, 2, 100000))
+
+
 class Receiving(Case):
     """Every test runs for an agent that polls its inbox, and for one that is pushed to."""
 
@@ -343,11 +407,16 @@ class Receiving(Case):
         def work(received):
             seen.append(({id: memory.content for id, memory in received.memories.items()},
                          [entry["id"] for entry in received.missing], received.still_missing()))
+            self.assertEqual(received.memories["ms-2"].content, "It came late")
+            with self.assertRaises(KeyError):
+                received.memories["ms-3"]  # pylint: disable=pointless-statement
+            received.flag_gaps(received.still_missing())
         for spine in self.each(work):
             spine.put_memory("ms-1", "The bank retries three times", summary="three retries")
             envelope = spine.agent_handoff("coder", "Write it", memory_ids=["ms-1", "ms-2", "ms-3"], strategy="lazy")
             spine.put_memory("ms-2", "It came late")
-            spine.deliver_handoff(envelope)
+            done = spine.deliver_handoff(envelope)
+            eventually(lambda: "ms-3" in [gap["id"] for gap in spine.get_handoff(done)["gaps"]], "the gap is flagged")
             self.assertEqual(seen.pop(), ({"ms-1": "The bank retries three times"}, ["ms-2", "ms-3"], ["ms-3"]))
 
     def test_what_was_omitted_is_in_the_ledger(self):

@@ -248,14 +248,18 @@ class Receiving(Case):
         for _ in self.each("""
                 const found = {};
                 for await (const memory of received.memories) found[memory.id] = memory.content;
-                kept.seen.push([found, received.missing.map(({ id }) => id), await received.stillMissing()]);"""):
-            self.node.run("""
+                kept.seen.push([found, received.missing.map(({ id }) => id), await received.stillMissing(),
+                  (await received.memories.get("ms-2")).content, await received.memories.get("ms-3") ?? null]);
+                received.flagGaps(["ms-3"]);"""):
+            done = self.node.run("""
                 await kept.spine.putMemory("ms-1", "The bank retries three times", { summary: "three retries" });
                 const envelope = await kept.spine.agentHandoff({ target_agent: "coder", task_summary: "Write it",
                   memory_ids: ["ms-1", "ms-2", "ms-3"], strategy: "lazy" });
                 await kept.spine.putMemory("ms-2", "It came late");
-                await kept.spine.deliverHandoff(envelope)""")
-            self.assertEqual(self.seen(), [[{"ms-1": "The bank retries three times"}, ["ms-2", "ms-3"], ["ms-3"]]])
+                return kept.spine.deliverHandoff(envelope)""")
+            eventually(lambda: "ms-3" in [gap["id"] for gap in self.caller.state(done["id"])["gaps"]], "the gap is flagged")
+            self.assertEqual(self.seen(), [[{"ms-1": "The bank retries three times"}, ["ms-2", "ms-3"], ["ms-3"],
+                                            "It came late", None]])
 
     def test_what_was_omitted_is_in_the_ledger(self):
         decisions = [f"decision {number}: " + "because of the long reason " * 20 for number in range(20)]

@@ -4,6 +4,7 @@
     from handoff import MemorySpine, agent, serve
 """
 
+from .aio import AsyncChannel, AsyncMemorySpine
 from .client import Channel, MemorySpine
 from .documents import Completeness, Document, Envelope, Handoff, Memory, Publication
 from .errors import (AuthenticationError, CircuitOpenError, ConflictError, HandoffError, HandoffTimeoutError,
@@ -17,9 +18,9 @@ from .seen import Seen, SeenFile
 __version__ = "0.1.0"
 
 __all__ = [
-    "Agent", "AuthenticationError", "Channel", "CircuitOpenError", "Completeness", "ConflictError", "Deferred",
-    "Document", "Envelope", "Handoff", "HandoffError", "HandoffTimeoutError", "InvalidRequestError", "Memories",
-    "Memory", "MemorySpine", "NotDeliveredError", "NotFoundError", "PermissionDeniedError", "Publication", "Received",
-    "Refused", "Retry", "Seen", "SeenFile", "Serving", "Task", "UnavailableError", "UnreachableError", "agent", "serve",
-    "serving",
+    "Agent", "AsyncChannel", "AsyncMemorySpine", "AuthenticationError", "Channel", "CircuitOpenError", "Completeness",
+    "ConflictError", "Deferred", "Document", "Envelope", "Handoff", "HandoffError", "HandoffTimeoutError",
+    "InvalidRequestError", "Memories", "Memory", "MemorySpine", "NotDeliveredError", "NotFoundError",
+    "PermissionDeniedError", "Publication", "Received", "Refused", "Retry", "Seen", "SeenFile", "Serving", "Task",
+    "UnavailableError", "UnreachableError", "agent", "serve", "serving",
 ]

@@ -155,8 +155,8 @@ class MemorySpine:
         found = self._run(self._calls.pages(f"/v1/tasks/{segment(task_id)}", {}))
         return [Handoff(item) for item in found]
 
-    def list_handoffs(self, *, state: Optional[str] = None, source: Optional[str] = None, target: Optional[str] = None,
-                      task: Optional[str] = None, since: Optional[str] = None,
+    def list_handoffs(self, *, state: Optional[str] = None, source: Optional[str] = None,
+                      target: Optional[str] = None, task: Optional[str] = None, since: Optional[str] = None,
                       limit: Optional[int] = None) -> List[Handoff]:
         query = {"state": state, "source": source, "target": target, "task": task, "since": since}
         return [Handoff(item) for item in self._run(self._calls.pages("/v1/handoffs", query, limit))]
@@ -169,9 +169,13 @@ class MemorySpine:
 
     # ---- acknowledging, for the agent that has the handoff
 
-    def ack_handoff(self, handoff: Named, *, next: Optional[Mapping[str, Any]] = None) -> Handoff:
-        """Acknowledges. `next` is a request, with which the task is handed on in the same commit."""
-        members = {} if next is None else {"next": self._calls.request(next)}
+    def ack_handoff(self, handoff: Named, *, next: Optional[Mapping[str, Any]] = None,
+                    missing: Optional[Sequence[str]] = None) -> Handoff:
+        """Acknowledges. `next` is a request, with which the task is handed on in the same commit; `missing` are memories
+        that the agent worked without."""
+        members: Dict[str, Any] = {} if next is None else {"next": self._calls.request(next)}
+        if missing:
+            members["missing"] = list(missing)
         return self._run(self._calls.handoff("POST", f"/v1/handoffs/{segment(_id(handoff))}/ack", members))
 
     def nack_handoff(self, handoff: Named, reason: str = "", *, retry: bool = True) -> Handoff:
@@ -184,6 +188,20 @@ class MemorySpine:
         members: Dict[str, Any] = {} if progress is None else {"progress": progress}
         return self._run(self._calls.handoff("POST", f"/v1/handoffs/{segment(_id(handoff))}/extend", members))
 
+    def recover_memories(self, handoff: Named, ids: Optional[Sequence[str]] = None, *,
+                         missing: bool = False) -> Document:
+        """Fetches memories directly, as they are now: those with these ids, and with `missing` all that it lacks.
+        The answer has `found` and `missing`."""
+        members: Dict[str, Any] = {"missing": missing}
+        if ids is not None:
+            members["ids"] = list(ids)
+        return self._run(self._calls.document("POST", f"/v1/handoffs/{segment(_id(handoff))}/memories", members))
+
+    def flag_gaps(self, handoff: Named, missing: Sequence[str]) -> Document:
+        """Says which memories the agent works without; its sender and the task show them."""
+        members = {"missing": list(missing)}
+        return self._run(self._calls.document("POST", f"/v1/handoffs/{segment(_id(handoff))}/gaps", members))
+
     def pull_handoff(self, agent: str, wait: int = 20) -> Optional[Response]:
         """The next handoff of an inbox, as it came, or None. serve() does this for you."""
         return self._run(self._calls.pull(agent, wait))
@@ -191,7 +209,8 @@ class MemorySpine:
     # ---- taking back
 
     def cancel_handoff(self, handoff: Named, reason: str = "") -> Handoff:
-        return self._run(self._calls.handoff("POST", f"/v1/handoffs/{segment(_id(handoff))}/cancel", {"reason": reason}))
+        members = {"reason": reason}
+        return self._run(self._calls.handoff("POST", f"/v1/handoffs/{segment(_id(handoff))}/cancel", members))
 
     # ---- memories
 

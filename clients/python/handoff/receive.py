@@ -144,7 +144,7 @@ class Worker:
     def answer_by_api(self, handoff: Received, answer: Answer, raises: bool = False) -> None:
         try:
             if "ack" in answer:
-                self.spine.ack_handoff(handoff.id, next=answer.get("next"))
+                self.spine.ack_handoff(handoff.id, next=answer.get("next"), missing=answer.get("missing"))
             else:
                 self.spine.nack_handoff(handoff.id, answer["reason"], retry=answer["retry"])
         except HandoffError as error:

@@ -4,7 +4,7 @@
 import contextlib
 import json
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from .client import MemorySpine
 from .documents import Document, Envelope, Handoff, Memory
@@ -53,8 +53,10 @@ class Memories(Mapping[str, Memory]):
     Any id can be asked for, also a missing one, which is then fetched directly; KeyError if there is no such memory.
     """
 
-    def __init__(self, envelope: Envelope, spine: MemorySpine) -> None:
+    def __init__(self, handoff: str, envelope: Envelope, spine: MemorySpine) -> None:
+        self._handoff = handoff
         self._spine = spine
+        self._missing = {entry["id"] for entry in envelope.missing}
         context = envelope.context
         self._given = {memory["id"]: Memory(memory) for memory in context.get("memories") or ()}
         self._ids = list(dict.fromkeys([*self._given, *(context.get("references") or ()), *envelope.memory_refs]))
@@ -67,14 +69,22 @@ class Memories(Mapping[str, Memory]):
         return found
 
     def _fetch(self, id: str, short: Optional[Memory]) -> Memory:
+        if id in self._missing and self.recover([id]):
+            raise KeyError(id)
         try:
-            return self._spine.get_memory(id)
+            return self._given[id] if id in self._missing else self._spine.get_memory(id)
         except HandoffError as error:
             if short is not None and short.summary is not None:
                 return short  # degraded, but better than nothing
             if error.code == "not_found":
                 raise KeyError(id) from error
             raise
+
+    def recover(self, ids: Optional[Sequence[str]] = None) -> List[str]:
+        """Fetches memories that the envelope lacks, by default all; returns the ids of those that are not available."""
+        answer = self._spine.recover_memories(self._handoff, ids, missing=ids is None)
+        self._given.update({memory["id"]: Memory(memory) for memory in answer["found"]})
+        return [entry["id"] for entry in answer["missing"]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ids)
@@ -93,6 +103,7 @@ class Received:
         self.id: str = headers["handoff-id"]
         self.attempt = int(headers.get("handoff-attempt", "1"))
         self.successor: Optional[Dict[str, Any]] = None
+        self.gaps: List[str] = []
         self.deferred: Optional["Deferred"] = None
         self.answers_by_api = False  # these two: under the lock of the worker
         self.finished = False
@@ -138,7 +149,7 @@ class Received:
     @property
     def memories(self) -> Memories:
         if self._memories is None:
-            self._memories = Memories(self.envelope, self.spine)
+            self._memories = Memories(self.id, self.envelope, self.spine)
         return self._memories
 
     @property
@@ -148,12 +159,11 @@ class Received:
 
     def still_missing(self) -> List[str]:
         """Fetches the missing memories directly; returns the ids of those that are not available now either."""
-        def is_missing(id: str) -> bool:
-            try:
-                return id.startswith("*") or not self.memories[id]
-            except (KeyError, HandoffError):
-                return True
-        return [entry["id"] for entry in self.missing if is_missing(entry["id"])]
+        return self.memories.recover() if self.missing else []
+
+    def flag_gaps(self, ids: Sequence[str]) -> None:
+        """Says with the acknowledgement which memories this agent worked without: the sender and the task show them."""
+        self.gaps += [id for id in ids if id not in self.gaps]
 
     @property
     def omitted(self) -> Dict[str, Any]:
@@ -221,7 +231,11 @@ class Deferred:
 
 def acknowledgement(handoff: Received) -> Dict[str, Any]:
     answer: Dict[str, Any] = {"ack": handoff.id}
-    return answer if handoff.successor is None else {**answer, "next": handoff.successor}
+    if handoff.successor is not None:
+        answer["next"] = handoff.successor
+    if handoff.gaps:
+        answer["missing"] = handoff.gaps
+    return answer
 
 
 def _envelope_of(body: bytes) -> Optional[Envelope]:

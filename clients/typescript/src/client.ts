@@ -9,7 +9,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { envelopeOf } from "./documents.js";
-import type { Envelope, Handoff, HandoffRequest, Json, JsonObject, Memory, Publication, PublishRequest,
+import type { Envelope, Handoff, HandoffRequest, Json, JsonObject, Memory, Missing, Publication, PublishRequest,
               RequestFields } from "./documents.js";
 import { CircuitOpenError, HandoffError, HandoffTimeoutError, UnavailableError, errorOf } from "./errors.js";
 import { traceHeaders } from "./trace.js";
@@ -183,9 +183,13 @@ export class MemorySpine {
 
   // ---- acknowledging, for the agent that has the handoff
 
-  /** Acknowledges. `next` is a request, with which the task is handed on in the same commit. */
-  async ackHandoff(handoff: Named, next?: HandoffRequest): Promise<Handoff> {
-    const members = next === undefined ? {} : { next: this.request(next) };
+  /**
+   * Acknowledges. `next` is a request, with which the task is handed on in the same commit; `missing` are memories that the
+   * agent worked without.
+   */
+  async ackHandoff(handoff: Named, more: { next?: HandoffRequest; missing?: string[] } = {}): Promise<Handoff> {
+    const { next, missing } = more;
+    const members = { next: next && this.request(next), missing };
     return this.json("POST", `/v1/handoffs/${segment(handoff)}/ack`, { members });
   }
 
@@ -197,6 +201,19 @@ export class MemorySpine {
   /** Gets more time to acknowledge, and reports progress. */
   async extendHandoff(handoff: Named, progress?: string): Promise<Handoff> {
     return this.json("POST", `/v1/handoffs/${segment(handoff)}/extend`, { members: { progress } });
+  }
+
+  /**
+   * Fetches memories directly, as they are now: those with these ids, or with `missing` all that the envelope lacks.
+   */
+  async recoverMemories(handoff: Named, what: { ids?: string[]; missing?: boolean }):
+      Promise<{ found: Memory[]; missing: Missing[] }> {
+    return this.json("POST", `/v1/handoffs/${segment(handoff)}/memories`, { members: what });
+  }
+
+  /** Says which memories the agent works without; its sender and the task show them. */
+  async flagGaps(handoff: Named, missing: string[]): Promise<JsonObject> {
+    return this.json("POST", `/v1/handoffs/${segment(handoff)}/gaps`, { members: { missing } });
   }
 
   /** The next handoff of an inbox, as it came, or undefined. serve() does this for you. */

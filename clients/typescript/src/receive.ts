@@ -120,7 +120,7 @@ export class Worker {
   }
 
   private async answerByApi(handoff: Received, answer: Answer): Promise<void> {
-    if ("ack" in answer) await this.spine.ackHandoff(handoff.id, answer.next);
+    if ("ack" in answer) await this.spine.ackHandoff(handoff.id, answer);
     else await this.spine.nackHandoff(handoff.id, answer.reason, answer.retry);
   }
 

@@ -15,7 +15,10 @@ export class Memories {
   readonly ids: string[];
   private readonly given = new Map<string, Memory>();
 
-  constructor(envelope: Envelope, private readonly spine: MemorySpine) {
+  private readonly missing: Set<string>;
+
+  constructor(private readonly handoff: string, envelope: Envelope, private readonly spine: MemorySpine) {
+    this.missing = new Set(envelope.missing.map(({ id }) => id));
     for (const memory of envelope.context.memories ?? []) this.given.set(memory.id, memory);
     this.ids = [...new Set([...this.given.keys(), ...(envelope.context.references ?? []), ...envelope.memory_refs])];
   }
@@ -24,6 +27,10 @@ export class Memories {
   async get(id: string): Promise<Memory | undefined> {
     const given = this.given.get(id);
     if (given?.content !== undefined) return given;
+    if (this.missing.has(id)) {
+      await this.recover([id]);
+      return this.given.get(id);
+    }
     try {
       const memory = await this.spine.getMemory(id);
       this.given.set(id, memory);
@@ -33,6 +40,13 @@ export class Memories {
       if (error instanceof HandoffError && error.code === "not_found") return undefined;
       throw error;
     }
+  }
+
+  /** Fetches memories that the envelope lacks, by default all; returns the ids of those that are not available. */
+  async recover(ids?: string[]): Promise<string[]> {
+    const answer = await this.spine.recoverMemories(this.handoff, ids ? { ids } : { missing: true });
+    for (const memory of answer.found) this.given.set(memory.id, memory);
+    return answer.missing.map(({ id }) => id);
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Memory> {
@@ -48,6 +62,7 @@ export class Received {
   readonly id: string;
   readonly attempt: number;
   readonly memories: Memories;
+  readonly gaps: string[] = [];
   /** @internal */ successor?: HandoffRequest;
   /** @internal */ deferred?: Deferred;
   /** @internal */ answersByApi = false;
@@ -57,7 +72,7 @@ export class Received {
                       private readonly body: string, readonly envelope: Envelope) {
     this.id = headers["handoff-id"] ?? envelope.id;
     this.attempt = Number(headers["handoff-attempt"] ?? 1);
-    this.memories = new Memories(envelope, spine);
+    this.memories = new Memories(this.id, envelope, spine);
   }
 
   /** Fetches the envelope if this agent is sent another form (`format: markdown`, `accepts: ["1"]`). */
@@ -102,12 +117,12 @@ export class Received {
 
   /** Fetches the missing memories directly; returns the ids of those that are not available now either. */
   async stillMissing(): Promise<string[]> {
-    const lacking: string[] = [];
-    for (const { id } of this.missing) {
-      const found = id.startsWith("*") ? undefined : await this.memories.get(id).catch(() => undefined);
-      if (!found) lacking.push(id);
-    }
-    return lacking;
+    return this.missing.length > 0 ? this.memories.recover() : [];
+  }
+
+  /** Says with the acknowledgement which memories this agent worked without: the sender and the task show them. */
+  flagGaps(ids: string[]): void {
+    this.gaps.push(...ids.filter((id) => !this.gaps.includes(id)));
   }
 
   /** How much the chain has that the token budget had no room for, by kind; ledger() has all of it. */
@@ -175,7 +190,8 @@ export class Deferred {
 }
 
 export function acknowledgement(handoff: Received): Answer {
-  return handoff.successor ? { ack: handoff.id, next: handoff.successor } : { ack: handoff.id };
+  const { id, successor, gaps } = handoff;
+  return { ack: id, ...(successor && { next: successor }), ...(gaps.length > 0 && { missing: gaps }) };
 }
 
 function parsed(body: string): Envelope | undefined {

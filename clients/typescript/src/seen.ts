@@ -8,7 +8,7 @@ import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import type { HandoffRequest } from "./documents.js";
 
-export type Answer = { ack: string; next?: HandoffRequest } | { nack: string; reason: string; retry: boolean };
+export type Answer = { ack: string; next?: HandoffRequest; missing?: string[] } | { nack: string; reason: string; retry: boolean };
 
 /** A store of the caller's: a table in the database where the results are, for example. */
 export interface Seen {
@@ -52,7 +52,7 @@ export class SeenFile implements Seen {
 
   private remember(id: string, answer: Answer): void {
     this.answers.delete(id);
-    this.answers.set(id, "ack" in answer && answer.next === undefined ? "" : JSON.stringify(answer));
+    this.answers.set(id, "ack" in answer && Object.keys(answer).length === 1 ? "" : JSON.stringify(answer));
     if (this.answers.size > this.most) this.answers.delete(this.answers.keys().next().value as string);
   }
 
