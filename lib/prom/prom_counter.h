@@ -59,7 +59,7 @@ int prom_counter_set(prom_counter_t *self, double r_value, const char **label_va
 
 /* Stops showing all series of the counter, for those that are still there to be set again. Series
  * that are counted go on from their last value, since what Prometheus takes for a restart would not
- * be one. The memory of a series is kept until the counter is freed. A counter without labels is
+ * be one. Handles and memory are as with prom_gauge_clear. A counter without labels is
  * shown as before. Returns 0, or non-zero if self is not a counter. */
 int prom_counter_clear(prom_counter_t *self);
 
