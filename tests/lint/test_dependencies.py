@@ -7,8 +7,11 @@ brings Node.js.
 """
 
 import ast
+import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 import unittest
 
@@ -22,7 +25,7 @@ def table():
     return [line.split(None, 3) for line in lines if line and not line.startswith("#")]
 
 # Part of what is listed by another name, of Debian's base, or used only where it exists.
-COMMANDS = {"addr2line", "nm", "amtool", "bash", "sh", "timeout", "true", "systemd-analyze", "docker-compose", "chromium-browser"}
+COMMANDS = {"addr2line", "dpkg-query", "nm", "amtool", "bash", "sh", "timeout", "true", "systemd-analyze", "docker-compose", "chromium-browser"}
 
 
 def provided(kind, groups):
@@ -59,6 +62,18 @@ def commands(tree):
                 yield word
 
 
+def of_debians_base(program):
+    """Whether a package has the program that is on every Debian."""
+    for path in (program, os.path.realpath(program), program.replace("/usr/", "/", 1)):
+        owner = subprocess.run(["dpkg-query", "-S", path], capture_output=True, text=True, check=False).stdout
+        if owner:
+            package = owner.split(":")[0].split(",")[0]
+            shown = subprocess.run(["dpkg-query", "-W", "-f", "${Essential} ${Priority}", package], capture_output=True,
+                                   text=True, check=False).stdout
+            return "yes" in shown or "required" in shown or "important" in shown
+    return False
+
+
 class Dependencies(unittest.TestCase):
     def test_lines_are_well_formed(self):
         for row in table():
@@ -83,6 +98,48 @@ class Dependencies(unittest.TestCase):
         listed = {library.replace("_>=_", ">=") for library in provided("lib", ("run", "test"))}
         self.check(used, listed, "libraries of the build")
         self.assertEqual(listed - used, set(), "listed and not used")
+
+    def test_every_header_without_pkg_config_is_in_the_table(self):
+        text = (source_tree.TOP / "cmake/HandoffDependencies.cmake").read_text()
+        headers = re.findall(r"find_path\(\w+ (\S+)\)", text)
+        self.assertTrue(headers)
+        self.check((f"/usr/include/{name}" for name in headers), provided("file", ("run",)), "headers of the build")
+
+    def test_the_tools_of_the_presets_are_in_the_table(self):
+        presets = json.loads((source_tree.TOP / "CMakePresets.json").read_text())["configurePresets"]
+        generators = {preset["generator"].lower() for preset in presets if "generator" in preset}
+        self.check(generators, provided("cmd", ("run",)), "generators of the presets")
+        compilers = {preset.get("cacheVariables", {}).get("CMAKE_C_COMPILER", "cc") for preset in presets}
+        self.assertIn("clang", compilers)
+        self.check(compilers, provided("cmd", ("run", "test")), "compilers of the presets")
+
+    def test_every_program_and_file_that_is_named_by_its_path_is_in_the_table(self):
+        named = {}
+        for path in source_tree.files():
+            if path.suffix in (".py", ".c") and path.parts[0] in ("tests", "demo", "proof"):
+                text = (source_tree.TOP / path).read_text()
+                for found in re.findall(r"""["'](/usr/(?:bin|share)/[\w./-]+)["']""", text):
+                    named.setdefault(found, path)
+        self.assertGreater(len(named), 2)
+        for found, path in named.items():
+            groups = groups_of(path)
+            files = provided("file", groups) | {f"/usr/bin/{command}" for command in provided("cmd", groups)}
+            with self.subTest(path=path, found=found):
+                if not any(listed == found or listed.startswith(f"{found}/") for listed in files):
+                    self.fail(f"not in scripts/dependencies: {found} ({path})")
+
+    def test_every_command_of_the_scripts_is_in_the_table(self):
+        """But for those of Debian's base, which every system has."""
+        used = {}
+        for path in source_tree.files():
+            if path.parts[0] == "scripts" and "bash" in source_tree.shebang(path):
+                text = re.sub(r"^\s*#.*$", "", (source_tree.TOP / path).read_text(), flags=re.MULTILINE)
+                for word in re.findall(r"^\s*(?:if |! |exec |command -v )*([a-z][a-z0-9-]+)\b(?= )", text, re.MULTILINE):
+                    used.setdefault(word, path)
+        for word, path in used.items():
+            if shutil.which(word) and not of_debians_base(shutil.which(word)):
+                with self.subTest(word=word):
+                    self.check({word} - COMMANDS, provided("cmd", ("run", "demo", "proof", "test", "bench", "fresh")), path)
 
     def test_every_flavour_that_is_tested_is_in_the_table(self):
         text = (source_tree.TOP / "tests/CMakeLists.txt").read_text()
