@@ -500,7 +500,7 @@ static bool start_client(struct exporter_lifecycle *lifecycle, struct exporter_e
     if (lifecycle->client_host == NULL)
         return false;
     exporter_routes_init(&lifecycle->routes, lifecycle, lifecycle->options, lifecycle->collectors,
-                         lifecycle->client_host);
+                         lifecycle->client_host, lifecycle->callers);
     lifecycle->windows = exporter_windows_new(lifecycle->collectors,
                                               exporter_client_host_client(lifecycle->client_host));
     if (lifecycle->windows == NULL)

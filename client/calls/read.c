@@ -64,7 +64,8 @@ static void describe_stored(const struct handoff_stored *stored, struct handoff_
                                       .gaps = stored->gaps,
                                       .summary = stored->summary,
                                       .error_said = stored->error,
-                                      .replays = standing->replays};
+                                      .replays = standing->replays,
+                                      .previous = stored->previous};
     base_uuid_format(&stored->id, status->label.id);
 }
 

@@ -62,9 +62,24 @@ static void read_excerpt(struct base_buffer *out, struct base_span envelope)
 
 enum { USUAL_SIZE = 640 }; /* of a handoff that lacks no memories */
 
+/* null if it begins a chain. */
+static void write_previous_id(struct base_buffer *out, const struct base_uuid *previous)
+{
+    static const struct base_uuid none;
+    char id[BASE_UUID_TEXT];
+    base_json_write_name(out, "previous_id");
+    if (memcmp(previous, &none, sizeof none) == 0) {
+        base_buffer_text(out, "null");
+        return;
+    }
+    base_uuid_format(previous, id);
+    base_json_write_string(out, base_span_text(id));
+}
+
 /* What a list of handoffs is read for. */
 static void write_gist(struct base_buffer *out, const struct handoff_status *status)
 {
+    write_previous_id(out, &status->previous);
     if (status->summary.data)
         render_text(out, "summary", status->summary);
     render_text(out, "error", status->error_said);

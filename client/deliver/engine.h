@@ -161,6 +161,7 @@ struct handoff_status {
     /* of a row that was read; absent: not */
     struct base_span summary, error_said; /* of its request; of its last attempt */
     uint32_t replays;
+    struct base_uuid previous; /* that it continues; nil: none */
     /* the store's, if the result could not be written; the rest is then as last written */
     struct handoff_error error;
 };

@@ -25,10 +25,17 @@ static bool changes_nothing(const char *method)
            strcmp(method, "OPTIONS") == 0;
 }
 
+static bool is_for_page(const struct exporter_request *request)
+{
+    return request->match.route != NULL && request->match.route->is_page;
+}
+
+/* A link from elsewhere may lead to a page of ours, which no other page can read. */
 static bool is_forged_by_a_page(const struct exporter_request *request)
 {
     const struct exporter_server *server = exporter_request_server(request);
-    if (!server->options.refuse_browsers && changes_nothing(exporter_request_method(request)))
+    const bool is_open = !server->options.refuse_browsers || is_for_page(request);
+    if (is_open && changes_nothing(exporter_request_method(request)))
         return false;
     return exporter_origin_is_foreign(exporter_request_header(request, "Origin"),
                                       exporter_request_header(request, "Sec-Fetch-Site"),
@@ -107,6 +114,8 @@ void exporter_admission_check_headers(struct exporter_request *request)
         check_change(request);
         return;
     }
+    if (is_for_page(request))
+        return; /* its handler looks for a session */
     const enum exporter_caller_result result = exporter_callers_authenticate(
         callers, exporter_request_header(request, "Authorization"), &request->caller);
     if (result != EXPORTER_CALLER_KNOWN)

@@ -24,14 +24,14 @@ static void fill_web(struct exporter_routes_setup *setup, struct exporter_lifecy
 {
     const enum handoff_call_access all = HANDOFF_FOR_ALL; /* passwords are checked before */
     const struct exporter_route rows[] = {
-        {"GET", telemetry_path, exporter_route_metrics, &setup->metrics, 0, all, NULL},
-        {"GET", "/-/healthy", exporter_route_healthy, lifecycle, 0, all, NULL},
-        {"GET", "/-/ready", exporter_route_ready, lifecycle, 0, all, NULL},
-        {"POST", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, all, NULL},
-        {"PUT", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, all, NULL},
-        {"GET", "/", exporter_route_landing, &setup->landing, 0, all, NULL},
-        {"GET", "/runbooks", exporter_route_runbooks, &setup->landing, 0, all, NULL},
-        {"GET", "/runbooks/{name}", exporter_route_runbook, &setup->landing, 0, all, NULL},
+        {"GET", telemetry_path, exporter_route_metrics, &setup->metrics, 0, all, NULL, false},
+        {"GET", "/-/healthy", exporter_route_healthy, lifecycle, 0, all, NULL, false},
+        {"GET", "/-/ready", exporter_route_ready, lifecycle, 0, all, NULL, false},
+        {"POST", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, all, NULL, false},
+        {"PUT", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, all, NULL, false},
+        {"GET", "/", exporter_route_landing, &setup->landing, 0, all, NULL, false},
+        {"GET", "/runbooks", exporter_route_runbooks, &setup->landing, 0, all, NULL, false},
+        {"GET", "/runbooks/{name}", exporter_route_runbook, &setup->landing, 0, all, NULL, false},
     };
     _Static_assert(sizeof rows == sizeof setup->web_rows, "the table holds its rows");
     memcpy(setup->web_rows, rows, sizeof rows);
@@ -70,7 +70,8 @@ static void fill_api(struct exporter_routes_setup *setup, struct exporter_client
                                                      .access = call->access,
                                                      .call = call};
     }
-    setup->api = (struct exporter_routes){setup->api_rows, HANDOFF_CALLS};
+    exporter_review_fill(&setup->review, setup->api_rows + HANDOFF_CALLS);
+    setup->api = (struct exporter_routes){setup->api_rows, EXPORTER_API_ROUTES};
 }
 
 /* ---- counting ------------------------------------------------------------------------------- */
@@ -88,13 +89,16 @@ static void count_calls(struct exporter_routes_setup *setup)
 void exporter_routes_answered(void *arg, const struct exporter_route *route, enum handoff_code code)
 {
     const struct exporter_routes_setup *setup = arg;
+    if (route != NULL && route->is_page)
+        return; /* a person's, and no call */
     const size_t call = route != NULL ? (size_t)(route->call - handoff_calls) : HANDOFF_CALLS;
     collectors_answered(setup->metrics.collectors, call, code);
 }
 
 void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
                           const struct exporter_options *options, struct collectors *collectors,
-                          struct exporter_client_host *client_host)
+                          struct exporter_client_host *client_host,
+                          struct exporter_callers *callers)
 {
     setup->metrics.collectors = collectors;
     exporter_slots_init(&setup->metrics.slots);
@@ -103,6 +107,7 @@ void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_l
     setup->landing.client_host = client_host;
     exporter_page_policy(setup->landing.policy);
     fill_web(setup, lifecycle, options->web_telemetry_path);
+    exporter_review_init(&setup->review, client_host, callers);
     fill_api(setup, client_host);
     count_calls(setup);
 }

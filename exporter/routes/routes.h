@@ -8,28 +8,31 @@
 #include "exporter/config/config.h"
 #include "exporter/http/router.h"
 #include "exporter/options.h"
+#include "exporter/review/review.h"
 #include "exporter/routes/landing.h"
 #include "exporter/routes/metrics.h"
 
 struct exporter_lifecycle;
 struct exporter_client_host;
 
-enum { EXPORTER_WEB_ROUTES = 8 };
+enum { EXPORTER_WEB_ROUTES = 8, EXPORTER_API_ROUTES = HANDOFF_CALLS + EXPORTER_REVIEW_ROUTES };
 
 struct exporter_routes_setup {
     struct exporter_routes web;
     struct exporter_routes api;
     struct exporter_route web_rows[EXPORTER_WEB_ROUTES];
-    struct exporter_route api_rows[HANDOFF_CALLS];
+    struct exporter_route api_rows[EXPORTER_API_ROUTES]; /* the calls, then the review page */
+    struct exporter_review review;
     struct exporter_landing landing;
     struct exporter_metrics_page metrics;
     struct collectors_call counted[HANDOFF_CALLS + 1]; /* the last: a request for no call */
 };
 
-/* `collectors` are lent. */
+/* `collectors` and `callers` are lent. */
 void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
                           const struct exporter_options *options, struct collectors *collectors,
-                          struct exporter_client_host *client_host);
+                          struct exporter_client_host *client_host,
+                          struct exporter_callers *callers);
 /* Counts an answer of the agent API; any thread. `arg` is a struct exporter_routes_setup. */
 void exporter_routes_answered(void *arg, const struct exporter_route *route,
                               enum handoff_code code);

@@ -4,28 +4,30 @@
 
 #include <string.h>
 
+static const char *html_reference(char character)
+{
+    switch (character) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    default:
+        return "&#39;";
+    }
+}
+
 void exporter_html_text(FILE *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        case '\'':
-            fputs("&#39;", out);
-            break;
-        default:
-            fputc(*text, out);
-        }
+    while (*text != '\0') {
+        const size_t plain = strcspn(text, "&<>\"'");
+        fwrite(text, 1, plain, out);
+        text += plain;
+        if (*text != '\0')
+            fputs(html_reference(*text++), out);
     }
 }
 

@@ -126,6 +126,12 @@ void exporter_page_policy(char policy[EXPORTER_PAGE_POLICY_SIZE])
     BASE_CHECK(written > 0 && written < EXPORTER_PAGE_POLICY_SIZE);
 }
 
+const char *exporter_page_style(size_t *length)
+{
+    *length = sizeof page_style - 1;
+    return page_style;
+}
+
 void exporter_page_refresh(FILE *out)
 {
     fprintf(out, "<script>%s</script>\n", page_script);

@@ -15,6 +15,9 @@ enum { EXPORTER_PAGE_POLICY_SIZE = 384 };
  * that may ask for the page again; nothing else. */
 void exporter_page_policy(char policy[EXPORTER_PAGE_POLICY_SIZE]);
 
+/* The style alone, for pages that link to it. */
+const char *exporter_page_style(size_t *length);
+
 struct exporter_page_link {
     const char *path, *name;
 };

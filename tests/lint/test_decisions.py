@@ -16,7 +16,7 @@ DECISIONS = source_tree.TOP / "docs/decisions.md"
 # In the order of ARCHITECTURE.md.
 ROOMS = ["lib/base", "lib/search", "lib/tokens", "lib/words", "lib/metrics", "lib/prom", "lib/exposition", "collectors", "clients", "client/calls", "client/assemble", "client/ledger", "client/secrets",
          "client/envelope", "client/agents", "client/deliver", "client/protocol", "client/transport", "client/spine", "client/store",
-         "exporter", "exporter/config", "exporter/http", "exporter/access", "exporter/routes", "exporter/status",
+         "exporter", "exporter/config", "exporter/http", "exporter/access", "exporter/routes", "exporter/status", "exporter/review",
          "exporter/log", "ctl", "alerts", "dashboards", "demo", "proof", "tests", "scripts", "packaging"]
 INDEX = re.compile(r"(<!-- index:begin -->\n)(.*?)(<!-- index:end -->)", re.DOTALL)
 ENTRY = re.compile(r"^## ((\d+)\. .+)\n\nRoom: ([\w/, ]+)\.(?: Amended by ([\d, and]+)\.)?\n", re.MULTILINE)

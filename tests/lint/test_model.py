@@ -59,6 +59,7 @@ ELSEWHERE = {
     ("ctl/memories.c", "pin"): "an option",
     ("ctl/parked.c", "expired"): "an option",
     ("ctl/request.c", "constraint"): "an option",
+    ("exporter/review/jobs.c", "done"): "a member of a bulk job: how many",
     ("exporter/lifecycle.c", "ready"): "an event of the log",
     ("exporter/lifecycle.c", "stopped"): "an event of the log",
     ("exporter/status/status.c", "critical"): "the severity of an alert",

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is parked, grouped by its cause: the agent, the reason and the last error. A group leads to
+ * its list, where it can be decided about as a whole. On the loop of the request.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "exporter/review/filters.h"
+#include "exporter/review/frame.h"
+
+enum { CAUSES = 50, CAUSE_MOST = 300 };
+
+/* Groups are told apart by their error, and one without an error cannot be filtered by it. */
+static void write_cause_link(FILE *out, yyjson_val *cause)
+{
+    bool first = true;
+    fputs("<a href=\"/review", out);
+    review_write_parameter(out, &first, "target", review_string(cause, "target_agent"));
+    review_write_parameter(out, &first, "reason", review_string(cause, "reason"));
+    review_write_parameter(out, &first, "error", review_string(cause, "error"));
+    fprintf(out, "\">%" PRId64 " parked</a>", review_number(cause, "count"));
+}
+
+static void write_cause_item(FILE *out, yyjson_val *cause)
+{
+    const char *error = review_string(cause, "error");
+    fputs("<li><p><strong>", out);
+    write_cause_link(out, cause);
+    fputs("</strong> for ", out);
+    review_write_text(out, review_string(cause, "target_agent"));
+    fputs(": ", out);
+    review_write_beginning(out, review_string(cause, "reason"), CAUSE_MOST);
+    fputs("</p>\n<p>", out);
+    if (*error != '\0')
+        review_write_beginning(out, error, CAUSE_MOST);
+    else
+        fputs("No attempt failed.", out);
+    fputs("</p>\n<p class=\"soft\">", out);
+    review_write_time(out, review_string(cause, "oldest_at"));
+    fputs(" to ", out);
+    review_write_time(out, review_string(cause, "newest_at"));
+    fputs(", such as ", out);
+    review_write_handoff_link(out, review_string(cause, "example_id"), "");
+    fputs("</p></li>\n", out);
+}
+
+static void write_causes_page(struct review_visit *visit)
+{
+    const struct review_answer *answer = &visit->answers[0];
+    const struct handoff_call *call = &handoff_calls[HANDOFF_CALL_group_parked];
+    size_t i, count;
+    yyjson_val *cause;
+    if (answer->error.code != HANDOFF_OK) {
+        review_fail(visit, &answer->error);
+        return;
+    }
+    review_begin_page(visit, "Causes", REVIEW_TAB_CAUSES);
+    review_write_filters(visit, call, "/review/causes");
+    fputs("<section id=\"causes\" data-refresh=\"10\">\n", visit->out);
+    yyjson_val *items = yyjson_obj_get(answer->root, "items");
+    if (yyjson_arr_size(items) == 0)
+        fputs("<p class=\"none\">Nothing is parked, or nothing that the filter finds.</p>\n",
+              visit->out);
+    else
+        fprintf(visit->out, "<p>%" PRId64 " handoffs, by cause.</p>\n<ul class=\"list\">\n",
+                review_number(answer->root, "total"));
+    yyjson_arr_foreach(items, i, count, cause)
+    {
+        write_cause_item(visit->out, cause);
+    }
+    fputs(yyjson_arr_size(items) > 0 ? "</ul>\n" : "", visit->out);
+    review_write_paging(visit, call, "/review/causes", answer->root);
+    fputs("</section>\n", visit->out);
+    review_end_page(visit, 200);
+}
+
+void review_view_causes(struct review_visit *visit)
+{
+    struct handoff_call_input input;
+    struct handoff_error error;
+    if (review_read_input(visit, &handoff_calls[HANDOFF_CALL_group_parked], &input, &error) !=
+        HANDOFF_OK) {
+        review_fail(visit, &error);
+        return;
+    }
+    input.parked.limit = CAUSES;
+    handoff_parked_groups(visit->loop, &input.parked, review_answered, review_ask(visit));
+    review_wait(visit, write_causes_page);
+}

@@ -1,0 +1,476 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""The review page as a person without scripts uses it: reading, deciding, signing in, and what it refuses."""
+
+import concurrent.futures
+import contextlib
+import pathlib
+import re
+import tempfile
+import unittest
+import urllib.parse
+
+from harness import Receiver
+from harness.agents import Caller, daemon_with
+from harness.receiver import ack, nack, status
+from harness.review import Visitor
+from harness.wait import eventually
+
+TOKENS = {"@operator": "operator-0123456789abcdef", "analyst": "analyst-0123456789abcdef"}
+HOSTILE = '<script>document.title="taken"</script><img src=x onerror=alert(1)>"\' &amp; \u202eturned'
+NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.stack = self.enterContext(contextlib.ExitStack())
+
+    def start(self, tokens=None, **more):
+        self.broken = self.stack.enter_context(Receiver(nack(f"no such branch {HOSTILE}", False)))
+        self.spare = self.stack.enter_context(Receiver(ack))
+        agents = {"broken": {"url": self.broken.url}, "spare": {"url": self.spare.url}, "puller": {}}
+        if tokens:
+            self.tokens = pathlib.Path(self.stack.enter_context(tempfile.TemporaryDirectory())) / "tokens"
+            self.write_tokens(tokens)
+            more["api"] = {"tokens_file": str(self.tokens)}
+        self.daemon = self.stack.enter_context(daemon_with(agents, **more))
+        self.caller = Caller(self.daemon)
+        self.visitor = Visitor(self.daemon)
+
+    def write_tokens(self, tokens):
+        self.tokens.write_text("".join(f"{name} {token}\n" for name, token in tokens.items()), encoding="utf-8")
+        self.tokens.chmod(0o600)
+
+    def send(self, target="broken", **fields):
+        return self.caller.send(target, **fields).json()["handoff"]["id"]
+
+    def park(self, count, **fields):
+        request = {"source_agent": "analyst", "target_agent": "puller", "task_summary": "Pay the invoice", **fields}
+        return [self.caller.call("POST", "/v1/parked", {"reason": "it is down", "request": request}).json()["id"]
+                for _ in range(count)]
+
+    def page_of(self, handoff):
+        return self.visitor.open(f"/review/handoffs/{handoff}")
+
+    def decide(self, handoff, action, visitor=None, **values):
+        path = f"/review/handoffs/{handoff}"
+        visitor = visitor or self.visitor
+        return visitor.submit(visitor.open(path).form(f"{path}/{action}"), **values)
+
+    def decisions(self, **query):
+        reply = self.caller.call("GET", f"/v1/decisions?{urllib.parse.urlencode(query)}")
+        self.assertEqual(reply.status, 200, reply)
+        return reply.json()["items"]
+
+
+class Reading(Case):
+    def test_a_list_with_filters_and_pages(self):
+        self.start()
+        handoffs = [self.send(task_summary=f"Task {name}", task_id=f"task-{name}")
+                    for name in ("alpha", "beta", "gamma")]
+        self.park(51)
+        page = self.visitor.open()
+        self.assertEqual(page.status, 200)
+        for handoff in handoffs:
+            self.assertIn(f"/review/handoffs/{handoff}", page.links)
+        self.assertIn("Task gamma", page.text)
+        self.assertIn("no such branch", page.text)
+        (more,) = [link for link in page.links if "cursor=" in link]
+        rest = self.visitor.open(more)
+        shown = [{link for link in each.links if "/handoffs/" in link} for each in (page, rest)]
+        self.assertEqual((len(shown[0]), len(shown[1]), shown[0] & shown[1]), (50, 4, set()))
+        found = self.visitor.submit(page.form("/review"), query="task BETA")
+        self.assertEqual([link for link in found.links if "/handoffs/" in link], [f"/review/handoffs/{handoffs[1]}"])
+        self.assertEqual(found.form("/review").fields["query"], "task BETA", "the filter is shown again")
+        self.assertIn("nothing that the filter finds", self.visitor.open("/review?query=zeppelin").text)
+
+    def test_a_bad_filter_is_named(self):
+        self.start()
+        for path, words in (("/review?since=now", "not a time"), ("/review?order=up", "unknown order"),
+                            ("/review?target=nobody", "nobody"), ("/review?cursor=x", "the cursor is not from this list"),
+                            ("/review/decisions?action=fly", "unknown action")):
+            page = self.visitor.open(path)
+            self.assertIn(page.status, (400, 404), path)
+            self.assertIn(words, page.text)
+
+    def test_causes_lead_to_their_members(self):
+        self.start()
+        handoff = self.send()
+        self.park(2)
+        page = self.visitor.open("/review/causes")
+        self.assertIn("3 handoffs, by cause", page.text)
+        self.assertIn("2 parked for puller: it is down", page.text)
+        (link,) = [link for link in page.links if link.startswith("/review?") and "broken" in link]
+        members = self.visitor.open(link)
+        self.assertEqual([link for link in members.links if "/handoffs/" in link], [f"/review/handoffs/{handoff}"])
+
+    def test_one_handoff_whole(self):
+        self.start()
+        self.caller.call("PUT", "/v1/memories/m-1", {"content": "The branch is called main."})
+        first = self.caller.send("spare", task_summary="Find the branch", task_id="t").json()["id"]
+        handoff = self.send(source_agent="spare", task_summary="Merge it", task_id="t", memory_ids=["m-1", "m-2"],
+                            constraints={"must_not": ["force-push"]})
+        page = self.page_of(handoff)
+        self.assertEqual(page.status, 200)
+        for words in ("Merge it", "The branch is called main.", "force-push", "no such branch", "nack broken", "refused",
+                      "m-2", "It would be delivered now", "1 of 2"):
+            self.assertIn(words, page.text)
+        self.assertIn(f"/review/handoffs/{first}", page.links, "the task as a tree")
+        nested = re.search(r'<ul class="tree">.*?</ul>\s*</li>\s*</ul>', page.html, re.DOTALL)
+        self.assertIn("Find the branch", nested.group(), "the second continues the first")
+        brief = self.visitor.exchange("GET", f"/review/handoffs/{handoff}/brief")
+        self.assertEqual(brief.header("Content-Type"), "text/plain; charset=utf-8")
+        self.assertEqual(brief.body, self.caller.call("GET", f"/v1/handoffs/{handoff}/envelope", accept="text/markdown").body)
+
+    def test_what_is_in_the_way_of_a_delivery(self):
+        self.start(defaults={"breaker": {"failures": 1, "cooldown": "1h"}})
+        self.broken.do(status(503))
+        handoff = self.send()
+        page = self.page_of(handoff)
+        self.assertIn("It would not be delivered now", page.text)
+        self.assertIn("circuit is open", page.text)
+        asked = self.visitor.submit(page.form(f"/review/handoffs/{handoff}"), target="spare")
+        self.assertIn("It would be delivered now, to spare", asked.text)
+
+    def test_what_expired_is_listed_beside(self):
+        self.start()
+        self.broken.do(status(503))
+        with Receiver(status(503)):
+            handoff = self.caller.send("puller", {"prefer": "wait=30"}, task_summary="Too late",
+                                       constraints={"deadline": self.soon()}).json()
+        self.assertEqual(handoff["handoff"]["state"], "expired", handoff)
+        page = self.visitor.open("/review/expired")
+        self.assertIn(f"/review/handoffs/{handoff['handoff']['id']}", page.links)
+        self.assertIn("Too late", page.text)
+
+    @staticmethod
+    def soon():
+        import datetime
+        return (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=1)).isoformat()
+
+    def test_what_is_not_there(self):
+        self.start()
+        for path in (f"/review/handoffs/{NOBODY}", f"/review/jobs/{NOBODY}", "/review/handoffs/x", "/review/jobs/x",
+                     f"/review/handoffs/{NOBODY}/brief"):
+            page = self.visitor.open(path)
+            self.assertEqual(page.status, 404, path)
+            self.assertIn("not_found", page.text)
+        self.assertEqual(self.daemon.web.get("/review").status, 404, "the web listener shows no contents")
+
+
+class Deciding(Case):
+    def test_replay(self):
+        self.start()
+        handoff = self.send()
+        self.broken.do(ack)
+        page = self.decide(handoff, "replay", reason="the branch is there", by="alice")
+        self.assertEqual(page.path, f"/review/handoffs/{handoff}")
+        self.caller.wait_for_state(handoff, "acknowledged")
+        (decision,) = self.decisions()
+        self.assertEqual((decision["action"], decision["reason"], decision["by"], decision["who"]),
+                         ("replay", "the branch is there", "alice", "@anyone"))
+        shown = self.page_of(handoff)
+        self.assertIn("replay by alice (@anyone)", shown.text)
+        self.assertFalse(shown.has_form(f"/review/handoffs/{handoff}/replay"), "nothing is left to decide")
+        self.assertIn("the branch is there", self.visitor.open("/review/decisions").text)
+
+    def test_replay_elsewhere(self):
+        self.start()
+        handoff = self.send()
+        page = self.page_of(handoff)
+        form = page.form(f"/review/handoffs/{handoff}/replay")
+        self.assertEqual(set(form.choices["target_agent"]), {"", "broken", "spare", "puller"})
+        self.visitor.submit(form, target_agent="spare", reason="the old one")
+        self.caller.wait_for_state(handoff, "acknowledged")
+        self.assertEqual([(each["action"], each["to"]) for each in self.decisions()], [("redirect", "spare")])
+
+    def test_a_discard_needs_a_reason(self):
+        self.start()
+        handoff = self.send()
+        refused = self.decide(handoff, "discard", reason="")
+        self.assertEqual(refused.status, 400)
+        self.assertIn("required field is missing (reason)", refused.text)
+        self.assertEqual(self.caller.state(handoff)["state"], "parked")
+        self.decide(handoff, "discard", reason="nobody wants it")
+        self.assertEqual(self.caller.state(handoff)["state"], "discarded")
+        self.assertEqual(self.decisions()[0]["reason"], "nobody wants it")
+
+    def test_the_fourth_replay_asks_for_a_second_word(self):
+        self.start()
+        handoff = self.send()
+        for _ in range(3):
+            self.decide(handoff, "replay", reason="again")
+            self.caller.wait_for_state(handoff, "parked")
+        refused = self.decide(handoff, "replay", reason="and again")
+        self.assertEqual(refused.status, 409, refused.text)
+        self.broken.do(ack)
+        self.decide(handoff, "replay", reason="and again", again="true")
+        self.caller.wait_for_state(handoff, "acknowledged")
+
+    def test_the_second_of_two_people_is_told_who_decided_what(self):
+        self.start()
+        handoffs = self.park(8)
+        for handoff in handoffs:
+            path = f"/review/handoffs/{handoff}"
+            visitors = [Visitor(self.daemon), Visitor(self.daemon)]
+            forms = [visitor.open(path).form(f"{path}/discard") for visitor in visitors]
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                pages = list(pool.map(lambda who: visitors[who].submit(forms[who], by=("ann", "bob")[who], reason="x"),
+                                      range(2)))
+            first, second = sorted(pages, key=lambda page: page.status)
+            self.assertEqual((first.status, second.status), (200, 409), second.text)
+            (decision,) = self.decisions(handoff=handoff)
+            self.assertIn(f"discard by @anyone ({decision['by']})", second.text)
+
+
+class Many(Case):
+    def preview(self, page=None, **values):
+        page = page or self.visitor.open("/review?target=puller")
+        return self.visitor.submit(page.form("/review/jobs"), phase="preview", **values)
+
+    def begin(self, page, **values):
+        return self.visitor.submit(page.form("/review/jobs"), phase="begin", rate="500", **values)
+
+    def test_preview_canary_progress_and_results(self):
+        self.start()
+        handoffs, other = self.park(12), self.send()
+        preview = self.preview(action="replay", to="spare")
+        self.assertIn("12 handoffs, of which 12 would be delivered now", preview.text)
+        self.assertEqual(len(self.caller.parked("?limit=100")["items"]), 13, "nothing was done")
+        page = self.begin(preview, reason="the old version works", by="alice", canary="true")
+        job = page.path
+        page = eventually(lambda: self.in_state(job, "waiting"), "it waits after its canary")
+        self.assertIn("1 of 12 done", page.text)
+        self.assertIn(f"/review/handoffs/{handoffs[0]}", page.links)
+        page = self.visitor.submit(page.form(f"{job}/continue"))
+        page = eventually(lambda: self.in_state(job, "done"), "it ends")
+        self.assertIn("12 of 12 done: 12 succeeded, 0 skipped, 0 failed", page.text)
+        self.assertIn('value="12"></progress>', page.html)
+        self.assertEqual(self.caller.state(other)["state"], "parked", "the filter did not find it")
+        decisions = self.decisions(limit=100)
+        self.assertEqual({(each["action"], each["to"], each["by"], each["reason"]) for each in decisions},
+                         {("redirect", "spare", "alice", "the old version works")})
+        self.assertIn("bulk job", self.visitor.open("/review/decisions").text)
+        self.assertIn(job, self.visitor.open("/review/jobs").links)
+
+    def in_state(self, job, state):
+        page = self.visitor.open(job)
+        return page if f"State: {state}" in page.text else None
+
+    def test_discard_by_filter(self):
+        self.start()
+        self.park(3)
+        preview = self.preview(action="discard")
+        self.assertIn("3 handoffs.", preview.text)
+        refused = self.begin(preview, reason="")
+        self.assertEqual(refused.status, 400)
+        page = self.begin(preview, reason="stale")
+        eventually(lambda: self.in_state(page.path, "done"), "it ends")
+        self.assertEqual(self.caller.parked()["items"], [])
+
+    def test_it_is_stopped(self):
+        self.start()
+        self.park(3)
+        page = self.begin(self.preview(action="replay", to="spare"), reason="x", canary="true")
+        waiting = eventually(lambda: self.in_state(page.path, "waiting"), "it waits")
+        stopped = self.visitor.submit(waiting.form(f"{page.path}/stop"))
+        self.assertIn("State: stopped", stopped.text)
+        self.assertEqual(len(self.caller.parked()["items"]), 2)
+        refused = self.visitor.exchange("POST", f"{page.path}/continue",
+                                        urllib.parse.urlencode({"form": waiting.form(f"{page.path}/stop").fields["form"]}))
+        self.assertEqual(refused.status, 409)
+
+    def test_results_of_one_kind(self):
+        self.start()
+        first, second = self.park(2)
+        page = self.begin(self.preview(action="replay", to="spare"), reason="x", canary="true")
+        waiting = eventually(lambda: self.in_state(page.path, "waiting"), "it waits")
+        self.decide(second, "discard", reason="not this")
+        self.visitor.submit(waiting.form(f"{page.path}/continue"))
+        eventually(lambda: self.in_state(page.path, "done"), "it ends")
+        skipped = self.visitor.open(f"{page.path}?result=skipped")
+        self.assertIn(f"/review/handoffs/{second}", skipped.links)
+        self.assertEqual([link for link in skipped.links if first in link and "handoffs" in link],
+                         [f"/review/handoffs/{first}"], "it is named as the canary only")
+        self.assertIn("conflict", skipped.text)
+
+    def test_bad_numbers_are_named(self):
+        self.start()
+        self.park(1)
+        refused = self.begin(self.preview(action="replay"), reason="x")
+        self.assertEqual(refused.status, 200)
+        self.park(1)
+        preview = self.preview(action="replay")
+        self.assertIn("rate", self.visitor.submit(preview.form("/review/jobs"), phase="begin", rate="0").text)
+
+
+class SignedIn(Case):
+    def setUp(self):
+        super().setUp()
+        self.start(tokens=TOKENS)
+        self.caller = OperatorsCaller(self.daemon)
+
+    def sign_in(self, visitor=None, person="alice"):
+        visitor = visitor or self.visitor
+        page = visitor.sign_in(TOKENS["@operator"], person)
+        self.assertEqual((page.status, page.path), (200, "/review"), page.text)
+        return visitor
+
+    def test_nothing_is_shown_before(self):
+        self.park(1)
+        for path in ("/review", "/review/causes", "/review/jobs", f"/review/handoffs/{NOBODY}"):
+            reply = self.visitor.exchange("GET", path)
+            self.assertEqual((reply.status, reply.header("Location"), reply.body), (303, "/review/sign-in", b""))
+        page = self.visitor.open()
+        self.assertEqual([form.action for form in page.forms], ["/review/sign-in"])
+        self.assertNotIn("invoice", page.html)
+
+    def test_only_an_operators_token_signs_in(self):
+        for token, code in (("wrong-0123456789abcdef", 401), (TOKENS["analyst"], 403), ("", 401), ("x" * 600, 401)):
+            page = self.visitor.sign_in(token)
+            self.assertEqual(page.status, code, page.text)
+            self.assertIsNone(self.visitor.cookie)
+        self.assertIn("authentication_failed", {event["event"] for event in self.daemon.events()})
+        for token in TOKENS.values():
+            self.assertNotIn(token, self.daemon.log())
+        page = self.visitor.exchange("GET", "/review", **{"Authorization": f"Bearer {TOKENS['@operator']}"})
+        self.assertEqual(page.status, 303, "a page has sessions, and programs have the API")
+
+    def test_the_cookie(self):
+        page = self.visitor.open()
+        reply = self.visitor.exchange("POST", "/review/sign-in", urllib.parse.urlencode(
+            {"form": page.forms[0].fields["form"], "token": TOKENS["@operator"]}))
+        self.assertRegex(reply.header("Set-Cookie"),
+                         r"^handoff_review=[0-9a-f]{64}; Path=/review; Max-Age=43200; HttpOnly; SameSite=Strict$")
+        self.assertEqual(self.visitor.open().status, 200)
+        other = self.sign_in(Visitor(self.daemon))
+        self.assertNotEqual(other.cookie, self.visitor.cookie)
+
+    def test_a_decision_names_the_person(self):
+        (handoff,) = self.park(1)
+        self.sign_in()
+        self.decide(handoff, "discard", reason="stale")
+        (decision,) = self.decisions()
+        self.assertEqual((decision["who"], decision["by"]), ("@operator", "alice"))
+
+    def test_the_session_ends_with_its_token(self):
+        (handoff,) = self.park(1)
+        self.sign_in()
+        page = self.page_of(handoff)
+        self.write_tokens({**TOKENS, "@operator": "another-0123456789abcdef"})
+        self.assertEqual(self.daemon.reload().status, 200)
+        self.assertEqual(self.visitor.exchange("GET", "/review").status, 303)
+        refused = self.visitor.submit(page.form(f"/review/handoffs/{handoff}/discard"), reason="x")
+        self.assertEqual(refused.status, 401)
+        self.assertIn("signed out", refused.text)
+        self.caller.token = "another-0123456789abcdef"
+        self.assertEqual(self.caller.state(handoff)["state"], "parked")
+
+    def test_the_session_ends_by_signing_out(self):
+        self.sign_in()
+        kept = self.visitor.cookie
+        page = self.visitor.submit(self.visitor.open().form("/review/sign-out"))
+        self.assertEqual(page.path, "/review/sign-in")
+        self.assertIsNone(self.visitor.cookie)
+        self.visitor.cookie = kept
+        self.assertEqual(self.visitor.exchange("GET", "/review").status, 303, "a copied cookie is of no use")
+
+    def test_the_64_newest_sessions_stay(self):
+        visitors = [self.sign_in(Visitor(self.daemon)) for _ in range(65)]
+        self.assertEqual(visitors[0].exchange("GET", "/review").status, 303)
+        self.assertEqual(visitors[64].exchange("GET", "/review").status, 200)
+
+
+class OperatorsCaller(Caller):
+    token = TOKENS["@operator"]
+
+    def call(self, method, path, body=None, **headers):
+        return super().call(method, path, body, authorization=f"Bearer {self.token}", **headers)
+
+
+class Refused(Case):
+    def test_forged_forms_do_nothing(self):
+        self.start(tokens=TOKENS)
+        self.caller = OperatorsCaller(self.daemon)
+        (handoff,) = self.park(1)
+        self.visitor.sign_in(TOKENS["@operator"])
+        path = f"/review/handoffs/{handoff}/discard"
+        own = self.page_of(handoff).form(path).fields["form"]
+        stranger = Visitor(self.daemon)
+        stranger.sign_in(TOKENS["@operator"])
+        others = stranger.open(f"/review/handoffs/{handoff}").form(path).fields["form"]
+        body = {"reason": "x"}
+        for fields in (body, {**body, "form": ""}, {**body, "form": others}, {**body, "form": own[:-1]},
+                       {**body, "form": own.upper() + "0"}):
+            page = self.visitor.exchange("POST", path, urllib.parse.urlencode(fields))
+            self.assertEqual(page.status, 403, page.text)
+        good = urllib.parse.urlencode({**body, "form": own})
+        for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
+                        {"Sec-Fetch-Site": None, "Origin": "https://evil.example"},
+                        {"Sec-Fetch-Site": None, "Origin": "null"}):
+            reply = self.visitor.exchange("POST", path, good, **headers)
+            self.assertEqual((reply.status, reply.json()["code"]), (403, "cross_origin"), headers)
+        for kind in "application/json", "multipart/form-data; boundary=x", "text/plain", None:
+            self.assertEqual(self.visitor.exchange("POST", path, good, **{"Content-Type": kind}).status, 400, kind)
+        for bad in "%zz=1&" + good, good + "&a=%00", "form", "&".join(f"a{i}=1" for i in range(99)) + "&" + good:
+            self.assertEqual(self.visitor.exchange("POST", path, bad).status, 400, bad[:40])
+        self.assertEqual(self.caller.state(handoff)["state"], "parked")
+        self.assertEqual(self.visitor.exchange("POST", path, good).status, 303)
+
+    def test_another_name_for_this_machine_is_refused_without_tokens(self):
+        self.start()
+        self.assertEqual(self.visitor.exchange("GET", f"/review/handoffs/{NOBODY}/discard").status, 405)
+        reply = self.visitor.exchange("GET", "/review", Host="evil.example")
+        self.assertEqual((reply.status, reply.json()["code"]), (403, "cross_origin"))
+
+    def test_a_link_from_elsewhere_leads_to_the_page(self):
+        self.start()
+        self.assertEqual(self.visitor.exchange("GET", "/review", **{"Sec-Fetch-Site": "cross-site"}).status, 200)
+
+    def test_markup_in_every_field_stays_text(self):
+        self.start()
+        self.caller.call("PUT", "/v1/memories/m-1", {"content": HOSTILE, "summary": HOSTILE})
+        fields = {"task_summary": HOSTILE, "task_id": HOSTILE.replace("\u202e", ""), "intent": HOSTILE, "memory_ids": ["m-1"],
+                  "state": {"decisions": [HOSTILE], "unresolved": [HOSTILE]}, "constraints": {"must_not": [HOSTILE]},
+                  "execution_history": [{"agent": "analyst", "action": HOSTILE}]}
+        def parked():
+            return self.caller.call("POST", "/v1/parked", {"reason": HOSTILE, "request": {
+                "source_agent": "analyst", "target_agent": "puller", **fields, "task_id": "t"}}).json()["id"]
+        decided = parked()
+        preview = self.visitor.submit(self.visitor.open("/review?" + urllib.parse.urlencode({"query": "script"}))
+                                      .form("/review/jobs"), phase="preview", to="spare")
+        job = self.visitor.submit(preview.form("/review/jobs"), phase="begin", reason=HOSTILE, by=HOSTILE[:60]).path
+        self.caller.wait_for_state(decided, "acknowledged")
+        handoff, waiting = self.send(**fields), parked()
+        for path in ("/review", "/review/causes", "/review/decisions", "/review/jobs", job, f"/review/handoffs/{handoff}",
+                     f"/review/handoffs/{decided}", f"/review/handoffs/{waiting}", "/review?" + urllib.parse.urlencode({"query": HOSTILE, "target": HOSTILE})):
+            page = self.visitor.open(path)
+            self.assertTrue("turned" in page.text or "script" in page.text, path)
+            self.assert_harmless(page)
+        self.assert_harmless(preview)
+
+    def assert_harmless(self, page):
+        names = {tag for tag, _ in page.tags}
+        self.assertEqual(names & {"img", "iframe", "object", "style", "svg", "base", "meta script"}, set())
+        scripts = [given for tag, given in page.tags if tag == "script"]
+        self.assertEqual(scripts, [{"src": "/review/review.js", "defer": None}])
+        self.assertFalse([given for _, given in page.tags for name in given if name.startswith("on") or name == "style"])
+
+    def test_the_headers_of_every_answer(self):
+        self.start()
+        for path in "/review", "/review/review.css", "/review/page.css", "/review/review.js", f"/review/handoffs/{NOBODY}":
+            reply = self.visitor.exchange("GET", path)
+            self.assertEqual(reply.header("Content-Security-Policy"),
+                             "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+                             "form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+            self.assertEqual((reply.header("X-Content-Type-Options"), reply.header("Cache-Control"),
+                              reply.header("Referrer-Policy"), reply.header("Cross-Origin-Resource-Policy")),
+                             ("nosniff", "no-store", "same-origin", "same-origin"))
+        self.assertEqual(self.visitor.exchange("GET", "/review/review.css").header("Content-Type"), "text/css; charset=utf-8")
+        self.assertEqual(self.visitor.exchange("GET", "/review/review.js").header("Content-Type"), "text/javascript; charset=utf-8")
+
+
+if __name__ == "__main__":
+    unittest.main()
