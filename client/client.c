@@ -188,6 +188,7 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
     handoff_channels_init(&made->channels);
     handoff_replays_init(&made->replays);
     handoff_job_runs_init(&made->jobs);
+    handoff_catch_ups_init(&made->catch_ups);
     base_uuid_source_init(&made->uuids, NULL, NULL);
     enum handoff_code code = open_parts(made, options, error);
     if (code != HANDOFF_OK) {
@@ -207,6 +208,7 @@ void handoff_client_close(struct handoff_client **client)
     BASE_CHECK_MAGIC(dying, HANDOFF_CLIENT_MAGIC);
     handoff_replays_free(&dying->replays);
     handoff_job_runs_free(&dying->jobs);
+    handoff_catch_ups_free(&dying->catch_ups);
     handoff_engine_free(&dying->engine);
     handoff_open_tasks_free(&dying->open_tasks);
     base_workers_close(&dying->workers);

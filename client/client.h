@@ -15,6 +15,7 @@
 #include "client/agents/agents.h"
 #include "client/agents/pipelines.h"
 #include "client/assemble/assemble.h"
+#include "client/calls/catch_up.h"
 #include "client/calls/jobs.h"
 #include "client/calls/recent.h"
 #include "client/calls/replay_many.h"
@@ -55,8 +56,9 @@ struct handoff_client {
     atomic_bool spine_up;
     struct handoff_recent observed; /* ids of observations; has a lock of its own */
 
-    struct handoff_replays replays; /* has a lock of its own */
-    struct handoff_job_runs jobs;   /* likewise */
+    struct handoff_replays replays;     /* has a lock of its own */
+    struct handoff_job_runs jobs;       /* likewise */
+    struct handoff_catch_ups catch_ups; /* likewise */
 
     pthread_mutex_t visit_lock; /* one visit of the agents at a time */
 };

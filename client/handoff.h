@@ -460,6 +460,20 @@ struct handoff_publish_options {
 void handoff_publish(struct handoff_loop *loop, const struct handoff_publish_options *options,
                      const struct handoff_ask *ask, handoff_answered *answered, void *context);
 
+/*
+ * Makes an agent a receiver of a channel, which may be one that is in no configuration, and lets it
+ * leave; an agent itself only, an operator (no caller) any. Both are durable when they are
+ * answered, and win against the configuration until they are changed. `from`: "now" or NULL, "all",
+ * or a time of RFC 3339: what was published since then, and is retained, is delivered first, in
+ * order. The answer's body is the subscription. unknown_agent, forbidden, invalid_request;
+ * conflict: another change is being stored; not_found: who leaves is no receiver.
+ */
+void handoff_subscribe(struct handoff_loop *loop, const char *channel, const char *agent,
+                       const char *from, const char *caller, handoff_answered *answered,
+                       void *context);
+void handoff_unsubscribe(struct handoff_loop *loop, const char *channel, const char *agent,
+                         const char *caller, handoff_answered *answered, void *context);
+
 /* {"items": [channel], "next": null}; a channel; a page of its publications, newest first; a
    publication. unknown_channel, not_found, invalid_cursor. */
 void handoff_channels_list(struct handoff_loop *loop, const char *caller,

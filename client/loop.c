@@ -59,6 +59,7 @@ void handoff_loop_stop(struct handoff_loop *loop)
     BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     handoff_replays_end(loop);
     handoff_job_runs_end(loop);
+    handoff_catch_ups_end(loop);
     handoff_client_cancel_assemblies(loop);
     handoff_lane_stop(loop->lane);
 }
@@ -108,6 +109,8 @@ enum handoff_code handoff_client_resume(struct handoff_client *client, struct ha
         lanes[i] = loops[i]->lane;
     enum handoff_code code = handoff_engine_resume(client->engine, lanes, count, error);
     base_free(lanes);
+    if (code == HANDOFF_OK && count > 0)
+        code = handoff_subscriptions_resume(loops[0], error);
     return code == HANDOFF_OK && count > 0 ? handoff_job_runs_resume(loops[0], error) : code;
 }
 

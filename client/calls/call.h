@@ -124,6 +124,9 @@ struct handoff_call_input {
             yyjson_val *request, *receivers;
         } publish;
         struct {
+            const char *from;
+        } subscribe;
+        struct {
             const char *target, *reason, *to;
             int64_t limit, rate;
         } replay_parked;
@@ -167,8 +170,8 @@ extern const struct handoff_fields handoff_shape_handoff, handoff_shape_handoffs
     handoff_shape_decisions, handoff_shape_job, handoff_shape_jobs, handoff_shape_job_items,
     handoff_shape_forecast, handoff_shape_replay, handoff_shape_replays, handoff_shape_memory,
     handoff_shape_memories, handoff_shape_observed, handoff_shape_channel, handoff_shape_channels,
-    handoff_shape_publication, handoff_shape_publications, handoff_shape_recovered,
-    handoff_shape_problem, handoff_shape_openapi;
+    handoff_shape_subscription, handoff_shape_publication, handoff_shape_publications,
+    handoff_shape_recovered, handoff_shape_problem, handoff_shape_openapi;
 /* Documents with schemas of their own (docs/schema), in the forms that Accept asks for; and as an
  * inbox gives them. */
 extern const struct handoff_fields handoff_shape_envelope, handoff_shape_pulled;

@@ -54,8 +54,9 @@
     {                                                                                              \
         .name = "channel", .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_PATH,                 \
         .required = true, .offset = AT(channel), .least = 1, .most = HANDOFF_SEGMENT_MAX,          \
-        .doc = "a channel of the configuration", .example = "\"oauth-migration\""                  \
+        .doc = "a channel", .example = "\"oauth-migration\""                                       \
     }
+#define RECEIVER_NAME SEGMENT("agent", "the agent", "\"coder\"")
 #define PUBLICATION_ID                                                                             \
     SEGMENT("id", "UUID of the publication, and of its envelope",                                  \
             "\"01890a5d-ac96-774b-bcce-b302099a8057\"")

@@ -224,7 +224,7 @@ static enum handoff_code give_page(const struct handoff_stored_publication *list
 static enum handoff_code check_channel(struct handoff_client *client, const char *name,
                                        struct base_arena *arena, struct handoff_error *error)
 {
-    struct handoff_channel_options channel;
+    struct handoff_channel channel;
     return handoff_channels_find(&client->channels, base_span_text(name), arena, &channel, error);
 }
 
@@ -267,7 +267,15 @@ static bool is_of(const struct handoff_stored_backlog *backlog, const char *chan
            (!receiver || base_span_equal(backlog->receiver, base_span_text(receiver)));
 }
 
-static void write_receiver(struct base_buffer *out, struct base_span name, bool subscribed,
+static void show_flag(struct base_buffer *out, const char *key, bool value)
+{
+    base_json_write_name(out, key);
+    base_buffer_text(out, value ? "true" : "false");
+}
+
+/* `receiver` NULL: it is none, but something waits for it. */
+static void write_receiver(struct base_buffer *out, struct base_span name,
+                           const struct handoff_channel_receiver *receiver,
                            const struct handoff_stored_backlog *backlog)
 {
     struct base_span before = base_buffer_span(out);
@@ -275,8 +283,9 @@ static void write_receiver(struct base_buffer *out, struct base_span name, bool 
         base_buffer_byte(out, ',');
     base_buffer_byte(out, '{');
     show_text(out, "agent", name);
-    base_json_write_name(out, "subscribed");
-    base_buffer_text(out, subscribed ? "true" : "false");
+    show_flag(out, "subscribed", receiver != NULL);
+    show_flag(out, "configured", receiver && receiver->configured);
+    show_flag(out, "catching_up", receiver && receiver->catching_up);
     show_number(out, "pending", backlog ? backlog->pending : 0);
     show_time(out, "oldest_pending_at", backlog ? backlog->oldest_ms : 0);
     show_number(out, "parked", backlog ? backlog->parked : 0);
@@ -293,10 +302,10 @@ static const struct handoff_stored_backlog *find_backlog(const struct backlogs *
     return NULL;
 }
 
-static bool is_receiver(const struct handoff_channel_options *channel, struct base_span name)
+static bool is_receiver(const struct handoff_channel *channel, struct base_span name)
 {
     for (size_t i = 0; i < channel->nreceivers; i++) {
-        if (base_span_equal(base_span_text(channel->receivers[i]), name))
+        if (base_span_equal(base_span_text(channel->receivers[i].name), name))
             return true;
     }
     return false;
@@ -307,30 +316,30 @@ static bool may_see(const char *caller, struct base_span receiver)
     return !caller || base_span_equal(base_span_text(caller), receiver);
 }
 
-/* The receivers of the configuration first; behind them, agents that something waits for though
-   they are none, or not any more. */
-static void write_channel(struct base_buffer *out, const struct handoff_channel_options *channel,
+/* Its receivers first; behind them, agents that something waits for though they are none, or not
+   any more. */
+static void write_channel(struct base_buffer *out, const struct handoff_channel *channel,
                           const struct backlogs *backlogs, const char *caller)
 {
     base_buffer_byte(out, '{');
     show_text(out, "name", base_span_text(channel->name));
     base_buffer_text(out, ",\"receivers\":[");
     for (size_t i = 0; i < channel->nreceivers; i++) {
-        const char *name = channel->receivers[i];
+        const char *name = channel->receivers[i].name;
         if (may_see(caller, base_span_text(name)))
-            write_receiver(out, base_span_text(name), true,
+            write_receiver(out, base_span_text(name), &channel->receivers[i],
                            find_backlog(backlogs, channel->name, name));
     }
     for (size_t i = 0; i < backlogs->count; i++) {
         const struct handoff_stored_backlog *backlog = &backlogs->at[i];
         if (is_of(backlog, channel->name, NULL) && !is_receiver(channel, backlog->receiver) &&
             may_see(caller, backlog->receiver))
-            write_receiver(out, backlog->receiver, false, backlog);
+            write_receiver(out, backlog->receiver, NULL, backlog);
     }
     base_buffer_text(out, "]}");
 }
 
-static void write_channels(struct base_buffer *out, const struct handoff_channel_options *list,
+static void write_channels(struct base_buffer *out, const struct handoff_channel *list,
                            size_t count, const struct backlogs *backlogs, const char *caller)
 {
     base_buffer_text(out, "{\"items\":[");
@@ -344,9 +353,8 @@ static void write_channels(struct base_buffer *out, const struct handoff_channel
 
 /* One, or all. */
 static enum handoff_code find_channels(struct handoff_client *client, const char *name,
-                                       struct base_arena *arena,
-                                       struct handoff_channel_options **list, size_t *count,
-                                       struct handoff_error *error)
+                                       struct base_arena *arena, struct handoff_channel **list,
+                                       size_t *count, struct handoff_error *error)
 {
     if (!name)
         return handoff_channels_copy(&client->channels, arena, list, count, error);
@@ -363,7 +371,7 @@ enum handoff_code handoff_read_channels(struct handoff_client *client, const cha
 {
     struct base_arena arena;
     struct base_buffer out = {0};
-    struct handoff_channel_options *list;
+    struct handoff_channel *list;
     struct handoff_stored_backlog *at = NULL;
     size_t count, nbacklogs = 0;
     *text = (struct handoff_text){0};

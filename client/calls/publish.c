@@ -44,7 +44,8 @@ struct publishing {
     handoff_answered *answered;
     void *context;
     struct base_arena arena;
-    struct handoff_channel_options channel;
+    struct handoff_channel channel;
+    struct handoff_channel_ticket ticket; /* until it is durable */
     struct publishing_receiver *receivers;
     size_t nreceivers, room;
     bool named; /* the receivers were: else they are the channel's */
@@ -76,6 +77,7 @@ struct publishing {
 static void end_publishing(struct publishing *publishing)
 {
     publishing->loop->pending--;
+    handoff_channels_leave(&publishing->loop->client->channels, &publishing->ticket);
     base_op_cancel(&publishing->wait);
     for (size_t i = 0; i < publishing->nreceivers; i++)
         handoff_waiter_withdraw(&publishing->receivers[i].waiter);
@@ -210,6 +212,7 @@ static void was_published(void *context, const struct handoff_error *error)
         return;
     }
     publishing->is_durable = true;
+    handoff_channels_leave(&publishing->loop->client->channels, &publishing->ticket);
     if (publishing->waits)
         count_unsettled(publishing);
     if (publishing->unsettled == 0)
@@ -372,6 +375,7 @@ static enum handoff_code hand_over_publication(struct publishing *publishing,
     publication->channel = base_span_text(publishing->channel.name);
     publication->receivers = list_receivers(publishing);
     publication->nreceivers = publishing->nreceivers;
+    publication->named = publishing->named;
     publication->published = was_published;
     publication->context = publishing;
     submission->idempotency_key = publishing->key;
@@ -695,23 +699,43 @@ static enum handoff_code add_receiver(struct publishing *publishing, const char 
     return HANDOFF_OK;
 }
 
+static enum handoff_code add_named(struct publishing *publishing,
+                                   const struct handoff_publish_options *options,
+                                   struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_OK;
+    const char *const *names = options->receivers;
+    for (size_t i = 0; names && i < publishing->room && code == HANDOFF_OK; i++)
+        code = add_receiver(publishing, names[i], error);
+    return code;
+}
+
+/* Without those that come to it by themselves, and subscribers that a reload has taken away. */
+static enum handoff_code add_all(struct publishing *publishing, struct handoff_error *error)
+{
+    struct handoff_agents *agents = publishing->loop->client->agents;
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < publishing->room && code == HANDOFF_OK; i++) {
+        const struct handoff_channel_receiver *receiver = &publishing->channel.receivers[i];
+        const bool known = handoff_agents_find(agents, base_span_text(receiver->name)) != NULL;
+        if (!receiver->catching_up && (known || receiver->configured))
+            code = add_receiver(publishing, receiver->name, error);
+    }
+    return code;
+}
+
 /* Those that were named, or the channel's. */
 static enum handoff_code add_receivers(struct publishing *publishing,
                                        const struct handoff_publish_options *options,
                                        struct handoff_error *error)
 {
-    enum handoff_code code = HANDOFF_OK;
     publishing->named = options->receivers != NULL;
-    const char *const *names =
-        publishing->named ? options->receivers : publishing->channel.receivers;
     publishing->room = publishing->named ? options->nreceivers : publishing->channel.nreceivers;
     publishing->receivers =
         base_arena_calloc(&publishing->arena, publishing->room + 1, sizeof *publishing->receivers);
     if (!publishing->receivers)
         return handoff_error_no_memory(error);
-    for (size_t i = 0; i < publishing->room && code == HANDOFF_OK; i++)
-        code = add_receiver(publishing, names[i], error);
-    return code;
+    return publishing->named ? add_named(publishing, options, error) : add_all(publishing, error);
 }
 
 static bool keep_span(struct publishing *publishing, const char *text, size_t size,
@@ -777,6 +801,7 @@ static enum handoff_code take_up_publishing(struct publishing *publishing,
                                             struct handoff_error *error)
 {
     struct handoff_client *client = publishing->loop->client;
+    handoff_channels_enter(&client->channels, &publishing->ticket);
     enum handoff_code code =
         handoff_channels_find(&client->channels, base_span_text(options->channel),
                               &publishing->arena, &publishing->channel, error);

@@ -186,6 +186,8 @@ static const struct handoff_field receiver_rows[] = {
     ROW("agent", TEXT),
     ROW("subscribed", BOOL,
         .doc = "false if it is no receiver of the channel, but something waits for it"),
+    ROW("configured", BOOL, .doc = "the configuration names it; otherwise it subscribed"),
+    ROW("catching_up", BOOL, .doc = "it is being sent what was published before it subscribed"),
     ROW("pending", WHOLE, .doc = "deliveries in progress"),
     ROW("oldest_pending_at", TIME, .nullable = true, .doc = "when the oldest was published"),
     ROW("parked", WHOLE, .doc = "parked deliveries"),
@@ -200,6 +202,14 @@ static const struct handoff_field channel_rows[] = {
 };
 SHAPE(handoff_shape_channel, channel_rows, "Channel",
       "A channel and what waits for its receivers.");
+static const struct handoff_field subscription_rows[] = {
+    ROW("channel", TEXT),
+    ROW("agent", TEXT),
+    ROW("subscribed", BOOL),
+    ROW("catching_up", BOOL, .doc = "what was published before is being delivered first"),
+};
+SHAPE(handoff_shape_subscription, subscription_rows, "Subscription",
+      "Whether an agent receives a channel.");
 ITEM(channel_item, handoff_shape_channel);
 LIST(handoff_shape_channels, channel_item, "ChannelList", "The channels.");
 

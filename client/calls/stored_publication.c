@@ -185,6 +185,20 @@ static enum handoff_code read_to_publish(struct handoff_stored_to_publish *store
     return code == HANDOFF_OK && !stored->is_published ? fill_submission(stored, &id) : code;
 }
 
+enum handoff_code handoff_stored_to_publish_load(struct handoff_stored_to_publish *stored,
+                                                 const struct base_uuid *id)
+{
+    char text[BASE_UUID_TEXT];
+    clear_to_publish(stored);
+    base_uuid_format(id, text);
+    enum handoff_code code = handoff_read_envelope(
+        stored->loop->client, text, NULL, HANDOFF_RENDER_STORED, &stored->text, &stored->error);
+    if (code == HANDOFF_OK)
+        code = handoff_envelope_read(base_span(stored->text.data, stored->text.size),
+                                     &stored->envelope, &stored->error);
+    return code == HANDOFF_OK ? fill_submission(stored, id) : code;
+}
+
 static void run_to_publish(struct handoff_store_read *read)
 {
     struct handoff_stored_to_publish *stored = to_publish_of(read);

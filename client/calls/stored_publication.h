@@ -35,6 +35,10 @@ struct handoff_stored_to_publish {
 
 /* Reads it, again if it was read before. */
 void handoff_stored_to_publish_read(struct handoff_stored_to_publish *stored);
+/* Fills the submission of one that was published, with `loop` set; on a reader thread. Without
+   checks: what may be published was checked then. not_found, envelope_removed. */
+enum handoff_code handoff_stored_to_publish_load(struct handoff_stored_to_publish *stored,
+                                                 const struct base_uuid *id) HANDOFF_MUST_CHECK;
 /* A zeroed one is fine. */
 void handoff_stored_to_publish_free(struct handoff_stored_to_publish *stored);
 

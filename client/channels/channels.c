@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configured channels, see channels.h. Any thread: the lock is held while a channel is copied.
+ * The channels and their subscriptions, see channels.h. Any thread: the lock is held while a
+ * channel is copied.
  */
 #include "client/channels/channels.h"
 
 #include <string.h>
 
+#include "lib/base/check.h"
 #include "lib/base/memory.h"
 #include "lib/base/nearest.h"
+
+struct handoff_subscription {
+    TAILQ_ENTRY(handoff_subscription) entry;
+    const char *channel, *receiver;
+    enum handoff_subscription_state state; /* as it is on disk, unless it is changing */
+    bool changing;                         /* to be stored: nobody else may change it */
+    bool included; /* of one that is catching up: new publications include it again */
+    uint64_t number;
+    char names[];
+};
 
 struct handoff_channel_set {
     struct base_arena arena; /* holds all that follows */
@@ -73,52 +85,59 @@ void handoff_channels_init(struct handoff_channels *channels)
 {
     pthread_rwlock_init(&channels->lock, NULL);
     channels->set = NULL;
+    TAILQ_INIT(&channels->subscriptions);
+    TAILQ_INIT(&channels->tickets);
     handoff_feeds_init(&channels->feeds);
 }
 
 void handoff_channels_free(struct handoff_channels *channels)
 {
+    struct handoff_subscription *subscription;
     handoff_channel_set_free(&channels->set);
+    while ((subscription = TAILQ_FIRST(&channels->subscriptions))) {
+        TAILQ_REMOVE(&channels->subscriptions, subscription, entry);
+        base_free(subscription);
+    }
     handoff_feeds_free(&channels->feeds);
     pthread_rwlock_destroy(&channels->lock);
 }
 
-static void subscribe_feeds(struct handoff_feeds *feeds, const struct handoff_channel_set *set)
+/* ---- subscriptions ----------------------------------------------------------------------------
+ */
+
+/* Under the lock, as all of this part that is static. */
+static struct handoff_subscription *find_subscription(struct handoff_channels *channels,
+                                                      struct base_span channel,
+                                                      struct base_span receiver)
 {
-    handoff_feeds_unsubscribe_all(feeds);
-    for (size_t i = 0; set && i < set->count; i++) {
-        for (size_t j = 0; j < set->items[i].nreceivers; j++)
-            handoff_feeds_subscribe(feeds, set->items[i].name, set->items[i].receivers[j]);
+    struct handoff_subscription *subscription;
+    TAILQ_FOREACH (subscription, &channels->subscriptions, entry) {
+        if (base_span_equal(base_span_text(subscription->receiver), receiver) &&
+            base_span_equal(base_span_text(subscription->channel), channel))
+            return subscription;
     }
+    return NULL;
 }
 
-void handoff_channels_put_in_force(struct handoff_channels *channels,
-                                   struct handoff_channel_set **set)
+static bool is_subscriber(const struct handoff_subscription *subscription)
 {
-    subscribe_feeds(&channels->feeds, *set);
-    pthread_rwlock_wrlock(&channels->lock);
-    struct handoff_channel_set *old = channels->set;
-    channels->set = *set;
-    pthread_rwlock_unlock(&channels->lock);
-    *set = NULL;
-    handoff_channel_set_free(&old);
+    return subscription->state == HANDOFF_SUBSCRIPTION_CURRENT ||
+           subscription->state == HANDOFF_SUBSCRIPTION_CATCHING_UP;
 }
 
-/* ---- looking up ------------------------------------------------------------------------------ */
-
-static enum handoff_code refuse_channel(const struct handoff_channel_set *set,
-                                        struct base_span name, struct handoff_error *error)
+/* NULL: out of memory. */
+static struct handoff_subscription *make_subscription(struct base_span channel,
+                                                      struct base_span receiver)
 {
-    const enum handoff_code code = HANDOFF_ERR_UNKNOWN_CHANNEL;
-    struct base_nearest nearest = base_nearest_begin(name.data, name.size);
-    for (size_t i = 0; set && i < set->count; i++)
-        base_nearest_offer(&nearest, set->items[i].name, strlen(set->items[i].name));
-    handoff_error_set(error, code, handoff_code_meaning(code), "channel", NULL);
-    handoff_error_seen(error, "%.*s", (int)(name.size < 128 ? name.size : 128), name.data);
-    if (nearest.best)
-        handoff_error_allow(error, "%.*s (the nearest name)", (int)nearest.best_length,
-                            nearest.best);
-    return code;
+    struct handoff_subscription *made =
+        base_calloc(1, sizeof *made + channel.size + receiver.size + 2);
+    if (!made)
+        return NULL;
+    memcpy(made->names, channel.data, channel.size);
+    memcpy(made->names + channel.size + 1, receiver.data, receiver.size);
+    made->channel = made->names;
+    made->receiver = made->names + channel.size + 1;
+    return made;
 }
 
 static const struct handoff_channel_options *find_channel(const struct handoff_channel_set *set,
@@ -131,30 +150,348 @@ static const struct handoff_channel_options *find_channel(const struct handoff_c
     return NULL;
 }
 
+static bool is_configured_receiver(const struct handoff_channel_options *channel,
+                                   struct base_span receiver)
+{
+    for (size_t i = 0; channel && i < channel->nreceivers; i++) {
+        if (base_span_equal(base_span_text(channel->receivers[i]), receiver))
+            return true;
+    }
+    return false;
+}
+
+static enum handoff_code refuse_change(enum handoff_code code, const char *message,
+                                       struct base_span receiver, struct handoff_error *error)
+{
+    handoff_error_set(error, code, message, "agent", NULL);
+    handoff_error_seen(error, "%.*s", (int)(receiver.size < 128 ? receiver.size : 128),
+                       receiver.data);
+    return code;
+}
+
+/* `made` is put into the list, where it is needed; else it is left to the caller. */
+static enum handoff_code take_change(struct handoff_channels *channels,
+                                     struct handoff_subscription **made, struct base_span channel,
+                                     struct base_span receiver,
+                                     enum handoff_subscription_state *was,
+                                     struct handoff_error *error)
+{
+    struct handoff_subscription *found = find_subscription(channels, channel, receiver);
+    if (found && found->changing)
+        return refuse_change(HANDOFF_ERR_CONFLICT,
+                             "another change of this subscription is being stored; retry", receiver,
+                             error);
+    if (!found && channels->nsubscriptions >= HANDOFF_SUBSCRIPTIONS_MAX)
+        return refuse_change(HANDOFF_ERR_CONFLICT,
+                             "there are 10,000 subscriptions; remove those that are not needed",
+                             receiver, error);
+    if (!found) {
+        found = *made;
+        *made = NULL;
+        TAILQ_INSERT_TAIL(&channels->subscriptions, found, entry);
+        channels->nsubscriptions++;
+    }
+    found->changing = true;
+    *was = found->state;
+    return HANDOFF_OK;
+}
+
+enum handoff_code handoff_channels_begin_change(struct handoff_channels *channels,
+                                                struct base_span channel, struct base_span receiver,
+                                                bool *configured,
+                                                enum handoff_subscription_state *was,
+                                                struct handoff_error *error)
+{
+    struct handoff_subscription *made = make_subscription(channel, receiver);
+    if (!made)
+        return handoff_error_no_memory(error);
+    pthread_rwlock_wrlock(&channels->lock);
+    *configured = is_configured_receiver(find_channel(channels->set, channel), receiver);
+    enum handoff_code code = take_change(channels, &made, channel, receiver, was, error);
+    pthread_rwlock_unlock(&channels->lock);
+    base_free(made);
+    return code;
+}
+
+/* Whoever is in none of the two receives nothing. */
+static bool receives(struct handoff_channels *channels, struct base_span channel,
+                     struct base_span receiver)
+{
+    const struct handoff_subscription *found = find_subscription(channels, channel, receiver);
+    if (found && found->state != HANDOFF_SUBSCRIPTION_NONE)
+        return is_subscriber(found);
+    return is_configured_receiver(find_channel(channels->set, channel), receiver);
+}
+
+/* The feed of one receiver, after its subscription has changed. */
+static void update_feed(struct handoff_channels *channels, struct base_span channel,
+                        struct base_span receiver)
+{
+    pthread_rwlock_rdlock(&channels->lock);
+    const bool subscribed = receives(channels, channel, receiver);
+    pthread_rwlock_unlock(&channels->lock);
+    handoff_feeds_subscribe(&channels->feeds, channel, receiver, subscribed);
+}
+
+uint64_t handoff_channels_end_change(struct handoff_channels *channels, struct base_span channel,
+                                     struct base_span receiver, enum handoff_subscription_state to)
+{
+    pthread_rwlock_wrlock(&channels->lock);
+    struct handoff_subscription *found = find_subscription(channels, channel, receiver);
+    BASE_CHECK(found && found->changing);
+    const uint64_t number = ++channels->last_change;
+    found->changing = false;
+    found->included = false;
+    found->state = to;
+    found->number = number;
+    if (to == HANDOFF_SUBSCRIPTION_NONE) {
+        TAILQ_REMOVE(&channels->subscriptions, found, entry);
+        channels->nsubscriptions--;
+    }
+    pthread_rwlock_unlock(&channels->lock);
+    if (to == HANDOFF_SUBSCRIPTION_NONE)
+        base_free(found);
+    update_feed(channels, channel, receiver);
+    return number;
+}
+
+bool handoff_channels_sweep(struct handoff_channels *channels, struct base_span channel,
+                            struct base_span receiver, uint64_t number, enum handoff_sweep sweep)
+{
+    pthread_rwlock_wrlock(&channels->lock);
+    struct handoff_subscription *found = find_subscription(channels, channel, receiver);
+    const bool is_same = found && found->number == number && !found->changing;
+    if (is_same && sweep == HANDOFF_SWEEP_INCLUDE)
+        found->included = true;
+    if (is_same && sweep == HANDOFF_SWEEP_DONE)
+        found->state = HANDOFF_SUBSCRIPTION_CURRENT;
+    pthread_rwlock_unlock(&channels->lock);
+    return is_same;
+}
+
+/* ---- the configuration ------------------------------------------------------------------------
+ */
+
+/* A lock is taken for each: nobody changes a feed while it is wrong for an instant but a scrape. */
+static void subscribe_feeds(struct handoff_channels *channels)
+{
+    struct base_arena arena;
+    struct handoff_channel *list = NULL;
+    struct handoff_error error;
+    size_t count = 0;
+    base_arena_init(&arena, 0);
+    handoff_feeds_unsubscribe_all(&channels->feeds);
+    if (handoff_channels_copy(channels, &arena, &list, &count, &error) != HANDOFF_OK)
+        count = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < list[i].nreceivers; j++)
+            handoff_feeds_subscribe(&channels->feeds, base_span_text(list[i].name),
+                                    base_span_text(list[i].receivers[j].name), true);
+    }
+    base_arena_free(&arena);
+}
+
+void handoff_channels_put_in_force(struct handoff_channels *channels,
+                                   struct handoff_channel_set **set)
+{
+    pthread_rwlock_wrlock(&channels->lock);
+    struct handoff_channel_set *old = channels->set;
+    channels->set = *set;
+    pthread_rwlock_unlock(&channels->lock);
+    *set = NULL;
+    handoff_channel_set_free(&old);
+    subscribe_feeds(channels);
+}
+
+/* ---- looking up ------------------------------------------------------------------------------ */
+
+static enum handoff_code refuse_channel(const struct handoff_channels *channels,
+                                        struct base_span name, struct handoff_error *error)
+{
+    const enum handoff_code code = HANDOFF_ERR_UNKNOWN_CHANNEL;
+    const struct handoff_channel_set *set = channels->set;
+    const struct handoff_subscription *subscription;
+    struct base_nearest nearest = base_nearest_begin(name.data, name.size);
+    for (size_t i = 0; set && i < set->count; i++)
+        base_nearest_offer(&nearest, set->items[i].name, strlen(set->items[i].name));
+    TAILQ_FOREACH (subscription, &channels->subscriptions, entry) {
+        if (is_subscriber(subscription))
+            base_nearest_offer(&nearest, subscription->channel, strlen(subscription->channel));
+    }
+    handoff_error_set(error, code, handoff_code_meaning(code), "channel", NULL);
+    handoff_error_seen(error, "%.*s", (int)(name.size < 128 ? name.size : 128), name.data);
+    if (nearest.best)
+        handoff_error_allow(error, "%.*s (the nearest name)", (int)nearest.best_length,
+                            nearest.best);
+    return code;
+}
+
+static bool add_to_channel(struct base_arena *arena, struct handoff_channel *channel,
+                           const char *name, bool configured,
+                           const struct handoff_subscription *subscription)
+{
+    const bool catching_up = subscription && !subscription->included &&
+                             subscription->state == HANDOFF_SUBSCRIPTION_CATCHING_UP;
+    const char *copy = base_arena_strdup(arena, name);
+    channel->receivers[channel->nreceivers++] = (struct handoff_channel_receiver){
+        .name = copy, .configured = configured, .catching_up = catching_up};
+    return copy != NULL;
+}
+
+static bool fill_configured(struct handoff_channels *channels, struct base_arena *arena,
+                            const struct handoff_channel_options *options,
+                            struct handoff_channel *channel)
+{
+    for (size_t i = 0; options && i < options->nreceivers; i++) {
+        const char *name = options->receivers[i];
+        const struct handoff_subscription *found =
+            find_subscription(channels, base_span_text(options->name), base_span_text(name));
+        if (found && found->state == HANDOFF_SUBSCRIPTION_LEFT)
+            continue;
+        if (!add_to_channel(arena, channel, name, true, found))
+            return false;
+    }
+    return true;
+}
+
+static bool fill_subscribed(const struct handoff_channels *channels, struct base_arena *arena,
+                            const struct handoff_channel_options *options, struct base_span name,
+                            struct handoff_channel *channel)
+{
+    const struct handoff_subscription *subscription;
+    TAILQ_FOREACH (subscription, &channels->subscriptions, entry) {
+        if (!is_subscriber(subscription) ||
+            !base_span_equal(base_span_text(subscription->channel), name) ||
+            is_configured_receiver(options, base_span_text(subscription->receiver)))
+            continue;
+        if (!add_to_channel(arena, channel, subscription->receiver, false, subscription))
+            return false;
+    }
+    return true;
+}
+
+static size_t count_subscribers(const struct handoff_channels *channels, struct base_span name)
+{
+    const struct handoff_subscription *subscription;
+    size_t count = 0;
+    TAILQ_FOREACH (subscription, &channels->subscriptions, entry) {
+        count += is_subscriber(subscription) &&
+                 base_span_equal(base_span_text(subscription->channel), name);
+    }
+    return count;
+}
+
+/* What the configuration, which may be NULL, and the subscriptions come to. */
+static bool merge_channel(struct handoff_channels *channels, struct base_arena *arena,
+                          const struct handoff_channel_options *options, struct base_span name,
+                          struct handoff_channel *channel)
+{
+    const size_t room = count_subscribers(channels, name) + (options ? options->nreceivers : 0) + 1;
+    *channel = (struct handoff_channel){
+        .name = base_arena_copy(arena, name.data, name.size),
+        .token_budget = options ? options->token_budget : 0,
+        .receivers = base_arena_calloc(arena, room, sizeof *channel->receivers)};
+    return channel->name && channel->receivers &&
+           fill_configured(channels, arena, options, channel) &&
+           fill_subscribed(channels, arena, options, name, channel);
+}
+
 enum handoff_code handoff_channels_find(struct handoff_channels *channels, struct base_span name,
-                                        struct base_arena *arena,
-                                        struct handoff_channel_options *channel,
+                                        struct base_arena *arena, struct handoff_channel *channel,
                                         struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_OK;
     pthread_rwlock_rdlock(&channels->lock);
     const struct handoff_channel_options *found = find_channel(channels->set, name);
-    if (!found)
-        code = refuse_channel(channels->set, name, error);
-    else if (!copy_channel(arena, found, channel))
+    if (!found && count_subscribers(channels, name) == 0)
+        code = refuse_channel(channels, name, error);
+    else if (!merge_channel(channels, arena, found, name, channel))
         code = handoff_error_no_memory(error);
     pthread_rwlock_unlock(&channels->lock);
     return code;
 }
 
+/* The first subscription of a channel that is in no configuration. */
+static bool begins_channel(struct handoff_channels *channels,
+                           const struct handoff_subscription *subscription)
+{
+    const struct base_span name = base_span_text(subscription->channel);
+    const struct handoff_subscription *before = subscription;
+    if (!is_subscriber(subscription) || find_channel(channels->set, name))
+        return false;
+    while ((before = TAILQ_PREV(before, handoff_subscription_list, entry))) {
+        if (is_subscriber(before) && base_span_equal(base_span_text(before->channel), name))
+            return false;
+    }
+    return true;
+}
+
+static bool copy_all(struct handoff_channels *channels, struct base_arena *arena,
+                     struct handoff_channel **list, size_t *count)
+{
+    const struct handoff_subscription *subscription;
+    const struct handoff_channel_set *set = channels->set;
+    const size_t configured = set ? set->count : 0;
+    *count = 0;
+    *list = base_arena_calloc(arena, configured + channels->nsubscriptions + 1, sizeof **list);
+    bool fine = *list != NULL;
+    for (size_t i = 0; fine && i < configured; i++)
+        fine = merge_channel(channels, arena, &set->items[i], base_span_text(set->items[i].name),
+                             &(*list)[(*count)++]);
+    TAILQ_FOREACH (subscription, &channels->subscriptions, entry) {
+        if (fine && begins_channel(channels, subscription))
+            fine = merge_channel(channels, arena, NULL, base_span_text(subscription->channel),
+                                 &(*list)[(*count)++]);
+    }
+    return fine;
+}
+
 enum handoff_code handoff_channels_copy(struct handoff_channels *channels, struct base_arena *arena,
-                                        struct handoff_channel_options **list, size_t *count,
+                                        struct handoff_channel **list, size_t *count,
                                         struct handoff_error *error)
 {
     pthread_rwlock_rdlock(&channels->lock);
-    const struct handoff_channel_set *set = channels->set;
-    *count = set ? set->count : 0;
-    enum handoff_code code = copy_channels(arena, set ? set->items : NULL, *count, list, error);
+    const bool fine = copy_all(channels, arena, list, count);
     pthread_rwlock_unlock(&channels->lock);
-    return code;
+    return fine ? HANDOFF_OK : handoff_error_no_memory(error);
+}
+
+/* ---- publications in progress -----------------------------------------------------------------
+ */
+
+void handoff_channels_enter(struct handoff_channels *channels,
+                            struct handoff_channel_ticket *ticket)
+{
+    pthread_rwlock_wrlock(&channels->lock);
+    ticket->number = ++channels->last_ticket;
+    TAILQ_INSERT_TAIL(&channels->tickets, ticket, entry);
+    pthread_rwlock_unlock(&channels->lock);
+}
+
+void handoff_channels_leave(struct handoff_channels *channels,
+                            struct handoff_channel_ticket *ticket)
+{
+    if (ticket->number == 0)
+        return;
+    pthread_rwlock_wrlock(&channels->lock);
+    TAILQ_REMOVE(&channels->tickets, ticket, entry);
+    pthread_rwlock_unlock(&channels->lock);
+    ticket->number = 0;
+}
+
+uint64_t handoff_channels_last_ticket(struct handoff_channels *channels)
+{
+    pthread_rwlock_rdlock(&channels->lock);
+    const uint64_t number = channels->last_ticket;
+    pthread_rwlock_unlock(&channels->lock);
+    return number;
+}
+
+bool handoff_channels_have_left(struct handoff_channels *channels, uint64_t number)
+{
+    pthread_rwlock_rdlock(&channels->lock);
+    const struct handoff_channel_ticket *oldest = TAILQ_FIRST(&channels->tickets);
+    const bool all = !oldest || oldest->number > number;
+    pthread_rwlock_unlock(&channels->lock);
+    return all;
 }

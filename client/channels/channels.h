@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * channels.h - the channels that envelopes can be published to.
+ * channels.h - the channels that envelopes can be published to, and who receives them.
  *
- * The channels are a snapshot of the configuration, immutable and replaced as a whole. A lookup
- * copies what it finds, so no snapshot is held beyond a call, and a publication goes to those that
- * were receivers when it was made.
+ * Two sources say who does: the configuration, a snapshot that a reload replaces as a whole, and
+ * subscriptions, which are decisions at run time (store/subscriptions.h) and win. A lookup copies
+ * what both come to, so nothing is held beyond a call, and a publication goes to those that were
+ * receivers when it was made.
+ *
+ * A subscriber that catches up is left out of new publications: it comes to them in their order.
+ * When it has come to the last one it is included again, and then looks once more for what was
+ * being published meanwhile; the tickets of those tell it when it may (sweep).
  *
  * Any thread.
  */
@@ -12,19 +17,34 @@
 #define HANDOFF_CHANNELS_CHANNELS_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "client/channels/feeds.h"
 #include "client/handoff.h"
+#include "client/store/subscriptions.h"
 #include "lib/base/arena.h"
 #include "lib/base/error.h"
 #include "lib/base/span.h"
 
+enum { HANDOFF_SUBSCRIPTIONS_MAX = 10000 }; /* in memory, and looked through for each publication */
+
 struct handoff_channel_set;
+struct handoff_subscription;
+
+/* Of a publication, from before its receivers are looked up until its commit. */
+struct handoff_channel_ticket {
+    TAILQ_ENTRY(handoff_channel_ticket) entry; /* lock */
+    uint64_t number;                           /* 0: it is not in the list */
+};
 
 struct handoff_channels {
-    pthread_rwlock_t lock;           /* held to look something up, or to exchange the pointer */
+    pthread_rwlock_t lock;           /* held to look something up, or to change a pointer */
     struct handoff_channel_set *set; /* NULL: there are none */
-    struct handoff_feeds feeds;      /* has its own lock */
+    TAILQ_HEAD(handoff_subscription_list, handoff_subscription) subscriptions;
+    size_t nsubscriptions;
+    TAILQ_HEAD(handoff_channel_tickets, handoff_channel_ticket) tickets; /* the oldest first */
+    uint64_t last_ticket, last_change;
+    struct handoff_feeds feeds; /* has its own lock */
 };
 
 void handoff_channels_init(struct handoff_channels *channels);
@@ -37,18 +57,67 @@ enum handoff_code handoff_channel_set_new(struct handoff_channel_set **set,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* NULL in it is fine. */
 void handoff_channel_set_free(struct handoff_channel_set **set);
-/* Takes the set over. */
+/* Takes the set over. Subscriptions stay. */
 void handoff_channels_put_in_force(struct handoff_channels *channels,
                                    struct handoff_channel_set **set);
 
+/* ---- looking up ------------------------------------------------------------------------------ */
+
+struct handoff_channel_receiver {
+    const char *name;
+    bool configured;  /* in the configuration of the channel */
+    bool catching_up; /* not to be published to: it comes to that by itself */
+};
+
+/* A copy. Those of the configuration are first, in its order; who left is not there. */
+struct handoff_channel {
+    const char *name;
+    uint64_t token_budget; /* 0: by its receivers */
+    struct handoff_channel_receiver *receivers;
+    size_t nreceivers;
+};
+
 /* A copy in the arena. unknown_channel, out_of_memory. */
 enum handoff_code handoff_channels_find(struct handoff_channels *channels, struct base_span name,
-                                        struct base_arena *arena,
-                                        struct handoff_channel_options *channel,
+                                        struct base_arena *arena, struct handoff_channel *channel,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* Copies of all, in the order of the configuration. */
+/* Copies of all: those of the configuration in its order, then those that have subscribers only. */
 enum handoff_code handoff_channels_copy(struct handoff_channels *channels, struct base_arena *arena,
-                                        struct handoff_channel_options **list, size_t *count,
+                                        struct handoff_channel **list, size_t *count,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* ---- publications in progress -----------------------------------------------------------------
+ */
+
+void handoff_channels_enter(struct handoff_channels *channels,
+                            struct handoff_channel_ticket *ticket);
+/* Harmless on a ticket that is not in the list. */
+void handoff_channels_leave(struct handoff_channels *channels,
+                            struct handoff_channel_ticket *ticket);
+/* The number of the last ticket; and whether all up to a number have left. */
+uint64_t handoff_channels_last_ticket(struct handoff_channels *channels);
+bool handoff_channels_have_left(struct handoff_channels *channels, uint64_t number);
+
+/* ---- subscriptions ----------------------------------------------------------------------------
+ */
+
+/* One change of a subscription at a time: from here to its end, another one is a conflict. Adds an
+   entry without a state where there is none. *configured: the receiver is one of the configuration.
+   conflict; out_of_memory. */
+enum handoff_code handoff_channels_begin_change(struct handoff_channels *channels,
+                                                struct base_span channel, struct base_span receiver,
+                                                bool *configured,
+                                                enum handoff_subscription_state *was,
+                                                struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* The change is on disk, or was given up (`to` is what it was). The number tells this change from
+   others. */
+uint64_t handoff_channels_end_change(struct handoff_channels *channels, struct base_span channel,
+                                     struct base_span receiver, enum handoff_subscription_state to);
+
+/* Of a subscription that is catching up since the change of that number: it is included in
+   publications from now on (SWEEPING), or has caught up. false: it was changed meanwhile. */
+enum handoff_sweep { HANDOFF_SWEEP_LOOK, HANDOFF_SWEEP_INCLUDE, HANDOFF_SWEEP_DONE };
+bool handoff_channels_sweep(struct handoff_channels *channels, struct base_span channel,
+                            struct base_span receiver, uint64_t number, enum handoff_sweep sweep);
 
 #endif

@@ -122,12 +122,12 @@ void handoff_feeds_unsubscribe_all(struct handoff_feeds *feeds)
     handoff_feeds_each(feeds, unsubscribe_feed, NULL);
 }
 
-void handoff_feeds_subscribe(struct handoff_feeds *feeds, const char *channel, const char *receiver)
+void handoff_feeds_subscribe(struct handoff_feeds *feeds, struct base_span channel,
+                             struct base_span receiver, bool subscribed)
 {
-    struct handoff_feed *feed =
-        handoff_feeds_get(feeds, base_span_text(channel), base_span_text(receiver));
+    struct handoff_feed *feed = handoff_feeds_get(feeds, channel, receiver);
     pthread_mutex_lock(&feeds->lock);
     if (feed)
-        feed->subscribed = true;
+        feed->subscribed = subscribed;
     pthread_mutex_unlock(&feeds->lock);
 }

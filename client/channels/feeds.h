@@ -43,11 +43,11 @@ void handoff_feeds_free(struct handoff_feeds *feeds); /* no delivery is left */
 struct handoff_feed *handoff_feeds_get(struct handoff_feeds *feeds, struct base_span channel,
                                        struct base_span receiver);
 
-/* From a change of the receivers to its end, no other may begin: none is subscribed, then each that
-   is marked. Without memory for it, a feed begins with its first delivery. */
+/* None is subscribed; then each that is marked. Without memory for it, a feed begins with its first
+   delivery. */
 void handoff_feeds_unsubscribe_all(struct handoff_feeds *feeds);
-void handoff_feeds_subscribe(struct handoff_feeds *feeds, const char *channel,
-                             const char *receiver);
+void handoff_feeds_subscribe(struct handoff_feeds *feeds, struct base_span channel,
+                             struct base_span receiver, bool subscribed);
 
 /* Calls `visit` for each feed, in no order, under the lock. */
 void handoff_feeds_each(struct handoff_feeds *feeds,

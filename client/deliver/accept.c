@@ -92,10 +92,12 @@ static bool take_contribution(struct handoff_delivery *delivery,
 }
 
 /* The publication is its only parent, and has its body. */
-static void take_shared(struct handoff_delivery *delivery)
+static void take_shared(struct handoff_delivery *delivery,
+                        const struct handoff_submission *submission)
 {
     struct handoff_store_accept *accept = &delivery->write.accept;
     accept->publication = delivery->publication;
+    accept->late = submission->late;
     accept->put.shares = delivery->publication;
     accept->put.contribution = delivery->shared->contribution;
     accept->put.parents = &delivery->shared->id;
@@ -112,7 +114,7 @@ static bool copy_contribution(struct handoff_delivery *delivery,
     put->hop = submission->hop;
     put->replaces = submission->replaces;
     if (submission->shared) {
-        take_shared(delivery);
+        take_shared(delivery, submission);
         return true;
     }
     if (!submission->contribution.data)

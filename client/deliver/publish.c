@@ -82,6 +82,7 @@ static bool fill_write(struct pending_publication *pending,
                                                     .hop = submission->hop},
                                             .at_ms = publication->at_ms,
                                             .deliveries = publication->nreceivers,
+                                            .named = publication->named,
                                             .stored = submission->stored};
     memcpy(write->put.digest, submission->digest, sizeof write->put.digest);
     memcpy(write->request_digest, submission->request_digest, sizeof write->request_digest);
@@ -185,4 +186,52 @@ enum handoff_code handoff_engine_publish(struct handoff_lane *lane,
         return handoff_error_no_memory(error);
     submit_publication(pending, publication);
     return HANDOFF_OK;
+}
+
+/* ---- deliveries that come later --------------------------------------------------------------
+ */
+
+/* NULL: out of memory. */
+static struct handoff_delivery *make_late(struct handoff_lane *lane,
+                                          const struct handoff_late_delivery *late)
+{
+    struct handoff_submission submission = *late->submission;
+    struct handoff_shared_envelope *shared = handoff_shared_envelope_new(
+        &submission.id, submission.envelope, late->excerpt_lines, late->passed_on);
+    if (!shared)
+        return NULL;
+    submission.shared = shared;
+    submission.late = true;
+    submission.stored = false;
+    submission.idempotency_key = base_span(NULL, 0);
+    submission.created_ms = late->at_ms;
+    submission.id = late->receiver.id;
+    submission.target = base_span(late->receiver.agent->name, late->receiver.agent->name_size);
+    submission.parked_for = late->receiver.parked_for;
+    struct handoff_delivery *delivery = handoff_delivery_make(lane, &submission);
+    handoff_shared_envelope_release(&shared);
+    if (!delivery || handoff_delivery_join_feed(delivery, late->channel))
+        return delivery;
+    handoff_delivery_free(delivery);
+    return NULL;
+}
+
+enum handoff_code handoff_engine_deliver_late(struct handoff_lane *lane,
+                                              const struct handoff_late_delivery *list,
+                                              size_t count, struct handoff_store_unit *unit,
+                                              struct handoff_error *error)
+{
+    if (lane->closing || atomic_load(&lane->engine->draining))
+        return handoff_delivery_refuse_shutting_down(error);
+    struct handoff_delivery **made = base_calloc(count + 1, sizeof(struct handoff_delivery *));
+    size_t nmade = 0;
+    while (made && nmade < count && (made[nmade] = make_late(lane, &list[nmade])))
+        nmade++;
+    const bool all = made && nmade == count;
+    for (size_t i = 0; i < nmade && all; i++)
+        handoff_delivery_start_of_publication(made[i], list[i].receiver.agent, unit, NULL);
+    for (size_t i = 0; i < nmade && !all; i++)
+        handoff_delivery_free(made[i]);
+    base_free(made);
+    return all ? HANDOFF_OK : handoff_error_no_memory(error);
 }

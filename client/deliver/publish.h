@@ -27,6 +27,7 @@ struct handoff_publication {
     struct base_span excerpt_lines;
     struct base_span passed_on; /* what a delivery contributes to its ledger */
     struct base_span channel;
+    bool named; /* the publisher named the receivers */
     int64_t at_ms;
     const struct handoff_publication_receiver *receivers;
     size_t nreceivers;
@@ -40,5 +41,20 @@ struct handoff_publication {
 enum handoff_code handoff_engine_publish(struct handoff_lane *lane,
                                          const struct handoff_publication *publication,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* A delivery of a publication that was made before. Everything is copied. */
+struct handoff_late_delivery {
+    const struct handoff_submission *submission; /* as of a publication */
+    struct base_span excerpt_lines, passed_on, channel;
+    int64_t at_ms;
+    struct handoff_publication_receiver receiver;
+};
+
+/* Begins them, each with a write that joins the unit; the caller submits that, unless this fails,
+   and nothing has begun: shutting_down, out_of_memory. */
+enum handoff_code handoff_engine_deliver_late(struct handoff_lane *lane,
+                                              const struct handoff_late_delivery *list,
+                                              size_t count, struct handoff_store_unit *unit,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

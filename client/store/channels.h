@@ -25,6 +25,7 @@ struct handoff_store_publish {
     struct base_span channel, source;
     int64_t at_ms;
     size_t deliveries;                /* that follow in the unit */
+    bool named;                       /* the publisher named the receivers */
     struct base_span idempotency_key; /* absent: none */
     uint8_t request_digest[BASE_SHA256_BYTES];
     /* The envelope was put before, as finished. Then the job fails with conflict if it was

@@ -62,6 +62,9 @@ struct handoff_store_accept {
     bool stored;
     const struct handoff_stored_decision *decision; /* that brought it about; NULL: none */
     struct base_uuid publication;                   /* that it delivers (channels.h); nil: none */
+    /* It comes after the publication's commit. Then the job fails with envelope_removed if
+       retention removed the body first. */
+    bool late;
 
     /* answers */
     int64_t seq;                     /* the number by which the other writes name it */

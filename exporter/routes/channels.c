@@ -109,6 +109,27 @@ void exporter_call_publish(struct exporter_request *request, void *context)
     base_buffer_free(&body);
 }
 
+/* ---- subscriptions --------------------------------------------------------------------------- */
+
+void exporter_call_subscribe(struct exporter_request *request, void *context)
+{
+    const struct handoff_call_input *input = exporter_request_input(request);
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_channel);
+    if (pending != NULL)
+        handoff_subscribe(channels_loop(request, context), input->channel, input->id,
+                          input->subscribe.from, exporter_request_caller(request),
+                          exporter_pending_call_done, pending);
+}
+
+void exporter_call_unsubscribe(struct exporter_request *request, void *context)
+{
+    const struct handoff_call_input *input = exporter_request_input(request);
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_channel);
+    if (pending != NULL)
+        handoff_unsubscribe(channels_loop(request, context), input->channel, input->id,
+                            exporter_request_caller(request), exporter_pending_call_done, pending);
+}
+
 /* ---- looking --------------------------------------------------------------------------------- */
 
 void exporter_call_list_channels(struct exporter_request *request, void *context)

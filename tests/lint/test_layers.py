@@ -53,7 +53,7 @@ CLIENT_MAY_KNOW = {
                           "client/agents/agents.h"),
     "client/deliver": ("client/protocol/protocol.h", "client/agents/", "client/channels/feeds.h", "client/envelope/", "client/model/",
                        "client/secrets/redact.h", "client/store/"),
-    "client/channels": (),
+    "client/channels": ("client/store/subscriptions.h",),
     "client/agents": ("client/protocol/protocol.h", "client/protocol/pull/inbox.h", "client/assemble/request.h",
                       "client/deliver/", "client/model/"),
     "client/ledger": ("client/envelope/", "client/model/", "client/store/"),

@@ -201,6 +201,8 @@ class Examples(Case):
         for name in ("list_channels", "get_channel", "list_publications"):
             self.example(name)
         self.call("get_publication", published)
+        for name in ("subscribe", "unsubscribe"):
+            self.example(name, "coder")
         self.call("get_envelope", new, accept="application/vnd.handoff.envelope+json; version=1")
         for name in ("list_handoffs", "get_task", "complete_task", "observe", "list_agents", "list_parked",
                      "group_parked", "list_replays", "list_jobs", "list_decisions", "list_memories",
@@ -277,6 +279,7 @@ class Judged(Case):
                          {"request": {"target_agent": 7}}, {"envelope_id": 7}],
         "publish": [{"request": 7}, {"requset": {}}, {"envelope_id": 7}, {"receivers": "coder"},
                     {"receivers": [7]}, {"receivers": ["a b"]}],
+        "subscribe": [{"from": 7}, {"from": ""}, {"form": "all"}],
         "replay_handoff": [{"target_agent": 7}, {"edit": []}, {"edit": {"task_sumary": "x"}},
                            {"edit": {"intent": "x"}}, {"target": "spare"}],
         "begin_job": [{"action": 7}, {"action": "replay", "rate": 0}, {"action": "replay", "filter": []},
@@ -299,7 +302,7 @@ class Judged(Case):
                 validate_body(body, operation)
 
     def test_what_is_bad_is_bad_for_both(self):
-        paths = {"put_memory": "m", "replay_handoff": self.parked()}
+        paths = {"put_memory": "m", "subscribe": "coder", "replay_handoff": self.parked()}
         paths.update(dict.fromkeys(("ack_handoff", "nack_handoff", "cancel_handoff", "park_handoff",
                                     "extend_handoff", "recover_memories", "flag_gaps"),
                                    self.waiting()))

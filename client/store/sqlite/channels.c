@@ -20,11 +20,11 @@ static enum handoff_code insert_publication(struct handoff_db *db, int64_t seq,
                                             const struct handoff_store_publish *publish,
                                             struct handoff_error *error)
 {
-    sqlite3_stmt *insert =
-        handoff_db_statement(db,
-                             "INSERT INTO publications (seq, channel, source, at, unfinished)"
-                             " VALUES (?1, ?2, ?3, ?4, ?5)",
-                             error);
+    sqlite3_stmt *insert = handoff_db_statement(
+        db,
+        "INSERT INTO publications (seq, channel, source, at, unfinished, named)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        error);
     if (!insert)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_int64(insert, 1, seq);
@@ -32,6 +32,7 @@ static enum handoff_code insert_publication(struct handoff_db *db, int64_t seq,
     handoff_db_bind_text(insert, 3, publish->source);
     sqlite3_bind_int64(insert, 4, publish->at_ms);
     sqlite3_bind_int64(insert, 5, (int64_t)publish->deliveries);
+    sqlite3_bind_int(insert, 6, publish->named);
     return handoff_db_do(db, insert, error);
 }
 
@@ -124,10 +125,49 @@ void handoff_store_publish(struct handoff_store *store, struct handoff_store_pub
     handoff_store_submit(store, &publish->put.job);
 }
 
+static enum handoff_code refuse_late(const struct base_uuid *id, struct handoff_error *error)
+{
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_ENVELOPE_REMOVED,
+                             "retention removed the body of this publication", "id", text);
+}
+
+/* The publication is not finished any more: another delivery of it begins. */
+static enum handoff_code reopen_publication(struct handoff_db *db, const struct base_uuid *id,
+                                            struct handoff_error *error)
+{
+    sqlite3_stmt *update = handoff_db_statement(
+        db,
+        "UPDATE publications SET unfinished = unfinished + 1"
+        " WHERE seq = (SELECT seq FROM envelopes WHERE id = ?1 AND body <> '')",
+        error);
+    if (!update)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(update, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
+    enum handoff_code code = handoff_db_do(db, update, error);
+    if (code == HANDOFF_OK && sqlite3_changes(db->sqlite) == 0)
+        return refuse_late(id, error);
+    if (code != HANDOFF_OK)
+        return code;
+    update = handoff_db_statement(db,
+                                  "UPDATE envelope_state SET finished_at = 0 WHERE finished_at > 0"
+                                  " AND seq = (SELECT seq FROM envelopes WHERE id = ?1)",
+                                  error);
+    if (!update)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(update, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
+    return handoff_db_do(db, update, error);
+}
+
 enum handoff_code handoff_delivery_row_insert(struct handoff_db *db,
                                               const struct handoff_store_accept *accept,
                                               struct handoff_error *error)
 {
+    enum handoff_code code =
+        accept->late ? reopen_publication(db, &accept->publication, error) : HANDOFF_OK;
+    if (code != HANDOFF_OK)
+        return code;
     sqlite3_stmt *insert =
         handoff_db_statement(db,
                              "INSERT INTO channel_deliveries (seq, publication, receiver)"

@@ -462,6 +462,18 @@ static const char *const steps[] = {
 
     /* 21: memories that the receiver lacked (client/model/gaps.h); NULL: none */
     "ALTER TABLE handoffs ADD COLUMN gaps TEXT;",
+
+    /* 22: receivers of channels by a decision at run time (subscriptions.h). `named`: the publisher
+       named the receivers, so that nobody else is to catch up with it. */
+    "CREATE TABLE subscriptions ("
+    "  channel TEXT NOT NULL,"
+    "  receiver TEXT NOT NULL,"
+    "  state INTEGER NOT NULL," /* enum handoff_subscription_state */
+    "  at INTEGER NOT NULL,"
+    "  from_at INTEGER NOT NULL,"
+    "  position INTEGER NOT NULL,"
+    "  PRIMARY KEY (channel, receiver)) WITHOUT ROWID;"
+    "ALTER TABLE publications ADD COLUMN named INTEGER NOT NULL DEFAULT 0;",
 };
 
 int handoff_migrate_newest(void)

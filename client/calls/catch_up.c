@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Catching up, see catch_up.h. A step reads some publications on a reader thread, then delivers
+ * them on the loop, then waits for the commit. Where nothing is left, the subscriber is included in
+ * new publications, and when those that were being made have ended, one more look finds what was
+ * published without it; then the row says that it is current.
+ *
+ * On its loop's thread, but for the reading.
+ */
+#include "client/calls/catch_up.h"
+
+#include <string.h>
+
+#include "client/calls/stored_publication.h"
+#include "client/client.h"
+#include "client/deliver/publish.h"
+#include "lib/base/check.h"
+#include "lib/base/container.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum {
+    CATCH_UP_MAGIC = 0x63617463,
+    CATCH_UP_STEP = 16,       /* publications: a commit of some milliseconds at the most */
+    CATCH_UP_IN_FLIGHT = 256, /* on their way to the agent; beyond it the next step waits */
+    CATCH_UP_LOOK_MS = 100,   /* whether there is room again */
+    CATCH_UP_RETRY_MS = 1000, /* after a failure of the store, or while the agent is unknown */
+};
+
+struct handoff_catch_up {
+    unsigned magic;
+    TAILQ_ENTRY(handoff_catch_up) entry; /* lock */
+    struct handoff_loop *loop;
+    struct handoff_stored_subscription row; /* its texts are in `names` */
+    uint64_t number;
+    bool leaving; /* the loop ends, or the subscription was changed */
+    struct base_timer timer;
+
+    /* the last look: new publications include it, and those of up to that ticket did not */
+    bool included, is_last;
+    uint64_t ticket;
+
+    /* a step: the reader's while `busy`, then the store's */
+    bool busy;
+    struct handoff_store_read read;
+    struct handoff_error error;
+    struct handoff_stored_missed missed[CATCH_UP_STEP];
+    size_t nmissed;
+    struct handoff_stored_to_publish stored[CATCH_UP_STEP];
+    struct handoff_store_catch_up write;
+
+    char names[];
+};
+
+/* ---- its end ----------------------------------------------------------------------------------
+ */
+
+static void drop_catch_up(struct handoff_catch_up *catch_up)
+{
+    struct handoff_catch_ups *all = &catch_up->loop->client->catch_ups;
+    BASE_CHECK(!catch_up->busy);
+    base_timers_stop(catch_up->loop->lane->timers, &catch_up->timer);
+    for (size_t i = 0; i < CATCH_UP_STEP; i++)
+        handoff_stored_to_publish_free(&catch_up->stored[i]);
+    pthread_mutex_lock(&all->lock);
+    TAILQ_REMOVE(&all->list, catch_up, entry);
+    pthread_mutex_unlock(&all->lock);
+    catch_up->magic = 0;
+    base_free(catch_up);
+}
+
+static void continue_in(struct handoff_catch_up *catch_up, int64_t wait_ms)
+{
+    struct handoff_lane *lane = catch_up->loop->lane;
+    if (catch_up->leaving || handoff_engine_is_draining(lane->engine))
+        drop_catch_up(catch_up);
+    else
+        base_timers_start(lane->timers, &catch_up->timer, handoff_lane_now_ms(lane) + wait_ms);
+}
+
+static bool sweep_feed(const struct handoff_catch_up *catch_up, enum handoff_sweep what)
+{
+    return handoff_channels_sweep(&catch_up->loop->client->channels, catch_up->row.channel,
+                                  catch_up->row.receiver, catch_up->number, what);
+}
+
+/* ---- a step is written ------------------------------------------------------------------------
+ */
+
+static void step_was_written(struct handoff_store_job *job)
+{
+    struct handoff_catch_up *catch_up = BASE_CONTAINER_OF(job, struct handoff_catch_up, write.job);
+    BASE_CHECK_MAGIC(catch_up, CATCH_UP_MAGIC);
+    const enum handoff_code code = job->error.code;
+    catch_up->busy = false;
+    catch_up->loop->pending--;
+    if (code == HANDOFF_OK && catch_up->write.ends)
+        (void)sweep_feed(catch_up, HANDOFF_SWEEP_DONE);
+    if (code == HANDOFF_OK)
+        catch_up->row.position = catch_up->write.to;
+    catch_up->leaving |=
+        (code == HANDOFF_OK && catch_up->write.ends) || code == HANDOFF_ERR_CONFLICT;
+    continue_in(catch_up, code == HANDOFF_OK ? 0 : CATCH_UP_RETRY_MS);
+}
+
+/* With the deliveries in the unit. */
+static void write_catch_up(struct handoff_catch_up *catch_up, struct handoff_store_unit *unit,
+                           int64_t to, bool ends)
+{
+    struct handoff_lane *lane = catch_up->loop->lane;
+    struct handoff_store *store = catch_up->loop->client->store;
+    catch_up->write = (struct handoff_store_catch_up){
+        .job = {.mailbox = lane->mailbox, .done = step_was_written, .unit = unit},
+        .channel = catch_up->row.channel,
+        .receiver = catch_up->row.receiver,
+        .from = catch_up->row.position,
+        .to = to,
+        .ends = ends};
+    catch_up->busy = true;
+    catch_up->loop->pending++;
+    handoff_store_catch_up(store, &catch_up->write);
+    handoff_store_submit_unit(store, unit, &lane->writes);
+}
+
+/* ---- deliveries -------------------------------------------------------------------------------
+ */
+
+static bool is_taken_from(struct handoff_agent *agent, struct base_span source)
+{
+    struct handoff_settings *settings = handoff_agent_settings(agent);
+    const bool takes = settings && handoff_agent_takes_from(&settings->options, source);
+    handoff_settings_release(&settings);
+    return takes;
+}
+
+static uint64_t budget_of_subscriber(struct handoff_agent *agent)
+{
+    struct handoff_settings *settings = handoff_agent_settings(agent);
+    const uint64_t budget = settings ? settings->options.token_budget : 0;
+    handoff_settings_release(&settings);
+    return budget;
+}
+
+static struct handoff_late_delivery late_delivery(struct handoff_catch_up *catch_up,
+                                                  struct handoff_agent *agent,
+                                                  const struct handoff_stored_to_publish *stored)
+{
+    const uint64_t budget = budget_of_subscriber(agent);
+    const bool fits = budget == 0 || stored->submission.tokens <= budget;
+    return (struct handoff_late_delivery){
+        .submission = &stored->submission,
+        .excerpt_lines = stored->excerpt_lines,
+        .passed_on = base_buffer_span(&stored->passed_on),
+        .channel = catch_up->row.channel,
+        .at_ms = stored->at_ms,
+        .receiver = {.agent = agent,
+                     .id = base_uuid_make(&catch_up->loop->client->uuids),
+                     .parked_for = fits ? HANDOFF_REASON_NONE : HANDOFF_REASON_BUDGET_TOO_SMALL}};
+}
+
+/* One that cannot be read is passed over, as is one from an agent that it takes nothing from. */
+static void deliver_step(struct handoff_catch_up *catch_up, struct handoff_agent *agent)
+{
+    struct handoff_late_delivery list[CATCH_UP_STEP];
+    struct handoff_store_unit unit = {0};
+    struct handoff_error error;
+    size_t count = 0;
+    for (size_t i = 0; i < catch_up->nmissed; i++) {
+        const struct handoff_stored_to_publish *stored = &catch_up->stored[i];
+        if (stored->error.code == HANDOFF_OK && is_taken_from(agent, stored->submission.source))
+            list[count++] = late_delivery(catch_up, agent, stored);
+    }
+    const enum handoff_code code =
+        handoff_engine_deliver_late(catch_up->loop->lane, list, count, &unit, &error);
+    if (code == HANDOFF_OK)
+        write_catch_up(catch_up, &unit, catch_up->missed[catch_up->nmissed - 1].seq, false);
+    else
+        continue_in(catch_up, CATCH_UP_RETRY_MS);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+/* Nothing is left, as far as the look could see. */
+static void came_to_the_end(struct handoff_catch_up *catch_up)
+{
+    struct handoff_channels *channels = &catch_up->loop->client->channels;
+    struct handoff_store_unit unit = {0};
+    if (catch_up->is_last) {
+        write_catch_up(catch_up, &unit, catch_up->row.position, true);
+        return;
+    }
+    if (!catch_up->included) {
+        catch_up->leaving = !sweep_feed(catch_up, HANDOFF_SWEEP_INCLUDE);
+        catch_up->included = true;
+        catch_up->ticket = handoff_channels_last_ticket(channels);
+    }
+    continue_in(catch_up, 0);
+}
+
+static bool has_failed(const struct handoff_catch_up *catch_up)
+{
+    for (size_t i = 0; i < catch_up->nmissed; i++) {
+        const enum handoff_code code = catch_up->stored[i].error.code;
+        if (code != HANDOFF_OK && code != HANDOFF_ERR_NOT_FOUND &&
+            code != HANDOFF_ERR_ENVELOPE_REMOVED && code != HANDOFF_ERR_STORE_CORRUPT)
+            return true;
+    }
+    return catch_up->error.code != HANDOFF_OK;
+}
+
+static void missed_were_read(struct handoff_store_read *read)
+{
+    struct handoff_catch_up *catch_up = BASE_CONTAINER_OF(read, struct handoff_catch_up, read);
+    BASE_CHECK_MAGIC(catch_up, CATCH_UP_MAGIC);
+    struct handoff_agents *agents = catch_up->loop->client->agents;
+    struct handoff_agent *agent = handoff_agents_find(agents, catch_up->row.receiver);
+    catch_up->busy = false;
+    catch_up->loop->pending--;
+    if (catch_up->leaving || !agent || has_failed(catch_up))
+        continue_in(catch_up, CATCH_UP_RETRY_MS);
+    else if (catch_up->nmissed > 0)
+        deliver_step(catch_up, agent);
+    else
+        came_to_the_end(catch_up);
+}
+
+/* On a reader thread. */
+static void read_missed_step(struct handoff_store_read *read)
+{
+    struct handoff_catch_up *catch_up = BASE_CONTAINER_OF(read, struct handoff_catch_up, read);
+    struct handoff_store *store = catch_up->loop->client->store;
+    handoff_error_clear(&catch_up->error);
+    catch_up->error.code =
+        handoff_store_list_missed(store, &catch_up->row, CATCH_UP_STEP, catch_up->missed,
+                                  &catch_up->nmissed, &catch_up->error);
+    if (catch_up->error.code != HANDOFF_OK)
+        return;
+    for (size_t i = 0; i < catch_up->nmissed; i++)
+        (void)!handoff_stored_to_publish_load(&catch_up->stored[i], &catch_up->missed[i].id);
+}
+
+static void look_for_missed(struct handoff_catch_up *catch_up)
+{
+    catch_up->is_last =
+        catch_up->included &&
+        handoff_channels_have_left(&catch_up->loop->client->channels, catch_up->ticket);
+    catch_up->read = (struct handoff_store_read){.mailbox = catch_up->loop->lane->mailbox,
+                                                 .run = read_missed_step,
+                                                 .done = missed_were_read};
+    catch_up->busy = true;
+    catch_up->loop->pending++;
+    handoff_store_submit_read(catch_up->loop->client->store, &catch_up->read);
+}
+
+static bool takes_more(struct handoff_agent *agent)
+{
+    pthread_mutex_lock(&agent->lock);
+    const bool room = agent->in_flight < CATCH_UP_IN_FLIGHT;
+    pthread_mutex_unlock(&agent->lock);
+    return room;
+}
+
+static void catch_up_timer_fired(struct base_timer *timer)
+{
+    struct handoff_catch_up *catch_up = BASE_CONTAINER_OF(timer, struct handoff_catch_up, timer);
+    BASE_CHECK_MAGIC(catch_up, CATCH_UP_MAGIC);
+    struct handoff_client *client = catch_up->loop->client;
+    struct handoff_agent *agent = handoff_agents_find(client->agents, catch_up->row.receiver);
+    if (!sweep_feed(catch_up, HANDOFF_SWEEP_LOOK))
+        drop_catch_up(catch_up); /* it was changed */
+    else if (!agent)
+        continue_in(catch_up, CATCH_UP_RETRY_MS);
+    else if (!takes_more(agent) || (catch_up->included && !handoff_channels_have_left(
+                                                              &client->channels, catch_up->ticket)))
+        continue_in(catch_up, CATCH_UP_LOOK_MS);
+    else
+        look_for_missed(catch_up);
+}
+
+/* ---- its beginning ----------------------------------------------------------------------------
+ */
+
+static struct base_span keep_feed_name(char *to, struct base_span name)
+{
+    memcpy(to, name.data, name.size);
+    to[name.size] = '\0';
+    return base_span(to, name.size);
+}
+
+bool handoff_catch_up_begin(struct handoff_loop *loop,
+                            const struct handoff_stored_subscription *row, uint64_t number)
+{
+    struct handoff_catch_ups *all = &loop->client->catch_ups;
+    struct handoff_catch_up *made =
+        base_calloc(1, sizeof *made + row->channel.size + row->receiver.size + 2);
+    if (!made)
+        return false;
+    made->magic = CATCH_UP_MAGIC;
+    made->loop = loop;
+    made->row = *row;
+    made->number = number;
+    made->row.channel = keep_feed_name(made->names, row->channel);
+    made->row.receiver = keep_feed_name(made->names + row->channel.size + 1, row->receiver);
+    made->timer.fire = catch_up_timer_fired;
+    for (size_t i = 0; i < CATCH_UP_STEP; i++)
+        made->stored[i].loop = loop;
+    pthread_mutex_lock(&all->lock);
+    TAILQ_INSERT_TAIL(&all->list, made, entry);
+    pthread_mutex_unlock(&all->lock);
+    continue_in(made, 0);
+    return true;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------
+ */
+
+void handoff_catch_ups_init(struct handoff_catch_ups *all)
+{
+    pthread_mutex_init(&all->lock, NULL);
+    TAILQ_INIT(&all->list);
+}
+
+void handoff_catch_ups_free(struct handoff_catch_ups *all)
+{
+    BASE_CHECK(TAILQ_EMPTY(&all->list));
+    pthread_mutex_destroy(&all->lock);
+}
+
+struct resuming_subscriptions {
+    struct handoff_loop *loop;
+    struct handoff_error *error;
+    enum handoff_code code;
+};
+
+static void resume_subscription(void *arg, const struct handoff_stored_subscription *row)
+{
+    struct resuming_subscriptions *resuming = arg;
+    struct handoff_channels *channels = &resuming->loop->client->channels;
+    enum handoff_subscription_state was;
+    bool configured;
+    if (resuming->code != HANDOFF_OK)
+        return;
+    resuming->code = handoff_channels_begin_change(channels, row->channel, row->receiver,
+                                                   &configured, &was, resuming->error);
+    if (resuming->code != HANDOFF_OK)
+        return;
+    const uint64_t number =
+        handoff_channels_end_change(channels, row->channel, row->receiver, row->state);
+    if (row->state == HANDOFF_SUBSCRIPTION_CATCHING_UP &&
+        !handoff_catch_up_begin(resuming->loop, row, number))
+        resuming->code = handoff_error_no_memory(resuming->error);
+}
+
+enum handoff_code handoff_subscriptions_resume(struct handoff_loop *loop,
+                                               struct handoff_error *error)
+{
+    struct resuming_subscriptions resuming = {.loop = loop, .error = error};
+    enum handoff_code code = handoff_store_visit_subscriptions(
+        loop->client->store, resume_subscription, &resuming, error);
+    return code == HANDOFF_OK ? resuming.code : code;
+}
+
+static struct handoff_catch_up *catch_up_on(struct handoff_catch_ups *all,
+                                            const struct handoff_loop *loop)
+{
+    struct handoff_catch_up *catch_up;
+    pthread_mutex_lock(&all->lock);
+    TAILQ_FOREACH (catch_up, &all->list, entry) {
+        if (catch_up->loop == loop && !catch_up->leaving)
+            break;
+    }
+    pthread_mutex_unlock(&all->lock);
+    return catch_up;
+}
+
+void handoff_catch_ups_end(struct handoff_loop *loop)
+{
+    struct handoff_catch_up *catch_up;
+    while ((catch_up = catch_up_on(&loop->client->catch_ups, loop))) {
+        catch_up->leaving = true;
+        base_timers_stop(loop->lane->timers, &catch_up->timer);
+        if (!catch_up->busy)
+            drop_catch_up(catch_up);
+    }
+}

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""Receivers that subscribe at run time, and leave; and how they get what was published before."""
+
+import collections
+import concurrent.futures
+import tempfile
+import threading
+import unittest
+
+from harness import eventually
+from harness.agents import Caller, config, daemon_with
+from harness.receiver import Receiver, ack, status
+from test_channels import CHANNEL, Case
+
+NEWS = "news"  # in no configuration
+
+
+class Subscribing(Case):
+    def put(self, agent, channel=CHANNEL, body=None, **headers):
+        return self.caller.call("PUT", f"/v1/channels/{channel}/receivers/{agent}", {} if body is None else body, **headers)
+
+    def subscribe(self, agent, channel=CHANNEL, **body):
+        reply = self.put(agent, channel, body)
+        self.assertEqual((reply.status, reply.json()["subscribed"]), (200, True), reply)
+        return reply.json()
+
+    def leave(self, agent, channel=CHANNEL):
+        reply = self.caller.call("DELETE", f"/v1/channels/{channel}/receivers/{agent}")
+        self.assertEqual((reply.status, reply.json()["subscribed"]), (200, False), reply)
+
+    def receivers_of(self, channel=CHANNEL):
+        return {one["agent"]: (one["subscribed"], one["configured"], one["catching_up"])
+                for one in self.caller.call("GET", f"/v1/channels/{channel}").json()["receivers"]}
+
+    def published_to(self, channel=CHANNEL):
+        return {one["receiver"] for one in self.publish(channel=channel)["deliveries"]}
+
+    def pull(self, agent, wait=10):
+        reply = self.caller.call("GET", f"/v1/agents/{agent}/inbox?wait={wait}s")
+        if reply.status == 204:
+            return None
+        self.assertEqual(reply.status, 200, reply)
+        self.assertEqual(self.caller.call("POST", f"/v1/handoffs/{reply.header('Handoff-Id')}/ack").status, 200)
+        return reply.json()["id"]
+
+    def reload(self, receivers):
+        agents = {name: {} for name in ("code-generator", "doc-writer", "reviewer")}
+        self.daemon.write_config(config(agents, channels={CHANNEL: {"receivers": receivers}}))
+        reply = self.daemon.reload()
+        self.assertEqual(reply.status, 200, reply)
+
+
+class Receiving(Subscribing):
+    def setUp(self):
+        self.start({"code-generator": None}, agents={"doc-writer": {}, "reviewer": {}})
+
+    def test_a_subscriber_gets_what_is_published_from_then_on(self):
+        self.publish()
+        self.assertEqual(self.subscribe("doc-writer"), {
+            "channel": CHANNEL, "agent": "doc-writer", "subscribed": True, "catching_up": False})
+        self.assertEqual(self.receivers_of(), {"code-generator": (True, True, False), "doc-writer": (True, False, False)})
+        made = self.publish()
+        self.assertEqual({one["receiver"] for one in made["deliveries"]}, {"code-generator", "doc-writer"})
+        self.assertEqual(self.pull("doc-writer"), made["id"])
+        self.subscribe("doc-writer")  # once more changes nothing
+        self.assertEqual(self.published_to(), {"code-generator", "doc-writer"})
+
+    def test_a_channel_exists_as_long_as_it_has_subscribers(self):
+        self.assertEqual(self.post({"request": self.request()}, NEWS).json()["code"], "unknown_channel")
+        self.subscribe("doc-writer", NEWS)
+        self.assertEqual(self.published_to(NEWS), {"doc-writer"})
+        names = [one["name"] for one in self.caller.call("GET", "/v1/channels").json()["items"]]
+        self.assertEqual(names, [CHANNEL, "other-work", NEWS])
+        self.leave("doc-writer", NEWS)
+        self.assertEqual(self.post({"request": self.request()}, NEWS).json()["code"], "unknown_channel")
+        self.assertEqual(self.caller.call("DELETE", f"/v1/channels/{NEWS}/receivers/doc-writer").json()["code"], "not_found")
+
+    def test_subscriptions_survive_a_kill_and_a_reload(self):
+        self.subscribe("doc-writer")
+        self.subscribe("reviewer", NEWS)
+        self.leave("code-generator")
+        self.daemon.kill()
+        self.restart()
+        self.assertEqual(self.published_to(), {"doc-writer"})
+        self.assertEqual(self.published_to(NEWS), {"reviewer"})
+        self.reload(["code-generator", "reviewer"])
+        self.assertEqual(self.published_to(), {"reviewer", "doc-writer"})
+        self.subscribe("code-generator")
+        self.assertEqual(self.published_to(), {"code-generator", "reviewer", "doc-writer"})
+
+    def test_who_leaves_keeps_what_is_pending(self):
+        self.subscribe("doc-writer")
+        made = self.publish()
+        self.leave("doc-writer")
+        self.assertEqual(self.published_to(), {"code-generator"})
+        self.assertEqual(self.receivers_of()["doc-writer"], (False, False, False))
+        self.assertEqual(self.pull("doc-writer"), made["id"])
+        self.assertNotIn("doc-writer", self.receivers_of())
+
+    def test_what_is_wrong_is_refused(self):
+        for agent, channel, body, code, field in (
+                ("nobody", CHANNEL, {}, "unknown_agent", "agent"),
+                ("doc-writer", CHANNEL, {"from": "yesterday"}, "invalid_request", "from"),
+                ("doc-writer", CHANNEL, {"form": "all"}, "invalid_request", "form"),
+                ("doc-writer", "a%20b", {}, "invalid_request", "channel"),
+                ("doc-writer", "x" * 129, {}, "invalid_request", "channel")):
+            reply = self.put(agent, channel, body)
+            self.assertEqual((reply.json()["code"], reply.json().get("field")), (code, field), reply)
+        self.assertEqual(self.receivers_of(), {"code-generator": (True, True, False)})
+
+
+class CatchingUp(Subscribing):
+    def setUp(self):
+        self.start({"code-generator": ack}, agents={"doc-writer": {}, "reviewer": {}})
+
+    def finished(self):
+        return not self.receivers_of()["doc-writer"][2]
+
+    def test_what_is_retained_comes_first_and_in_order(self):
+        before = [self.publish()["id"] for _ in range(40)]
+        self.assertTrue(self.subscribe("doc-writer", **{"from": "all"})["catching_up"])
+        after = [self.publish()["id"] for _ in range(3)]
+        self.assertEqual([self.pull("doc-writer") for _ in before + after], before + after)
+        eventually(self.finished, "it has caught up")
+        last = self.publish()
+        self.assertIn("doc-writer", {one["receiver"] for one in last["deliveries"]})
+        self.assertEqual(self.pull("doc-writer"), last["id"])
+        self.assertIsNone(self.pull("doc-writer", 0))
+        self.check_store()
+
+    def test_from_a_time(self):
+        self.publish()
+        second = self.publish()
+        at = self.publication(second["id"])["published_at"]
+        third = self.publish()
+        self.subscribe("doc-writer", **{"from": at})
+        self.assertEqual([self.pull("doc-writer") for _ in range(2)], [second["id"], third["id"]])
+        eventually(self.finished, "it has caught up")
+        self.assertIsNone(self.pull("doc-writer", 0))
+
+    def test_not_what_was_meant_for_others_or_came_from_itself(self):
+        self.publish(["code-generator"])
+        self.publish(source_agent="doc-writer", task_id="task-of-its-own")
+        wanted = self.publish()
+        self.subscribe("doc-writer", **{"from": "all"})
+        self.assertEqual(self.pull("doc-writer"), wanted["id"])
+        eventually(self.finished, "it has caught up")
+        self.assertIsNone(self.pull("doc-writer", 0))
+        self.subscribe("doc-writer", **{"from": "all"})  # again: it has everything
+        eventually(self.finished, "it has caught up")
+        self.assertIsNone(self.pull("doc-writer", 0))
+
+    def test_a_kill_on_the_way_loses_and_repeats_nothing(self):
+        before = [self.publish()["id"] for _ in range(60)]
+        self.subscribe("doc-writer", **{"from": "all"})
+        self.daemon.kill()
+        self.check_store()
+        self.restart()
+        after = self.publish()["id"]
+        self.assertEqual([self.pull("doc-writer") for _ in range(61)], [*before, after])
+        eventually(self.finished, "it has caught up")
+        self.assertIsNone(self.pull("doc-writer", 0))
+        self.check_store()
+
+    def test_who_leaves_on_the_way_is_sent_nothing_more(self):
+        for _ in range(30):
+            self.publish()
+        self.subscribe("doc-writer", **{"from": "all"})
+        self.leave("doc-writer")
+        self.publish()
+        pulled = []
+        while (one := self.pull("doc-writer", 0)) is not None:
+            pulled.append(one)
+        self.assertEqual(self.receivers_of().get("doc-writer"), None)
+        self.assertEqual(len(pulled), len(set(pulled)))
+        self.assertLessEqual(len(pulled), 30)
+
+    def test_publishers_do_not_wait_and_nothing_slips_through(self):
+        stop = threading.Event()
+
+        def publish_until(stop):
+            made = []
+            while not stop.is_set() or len(made) < 10:
+                made.append(self.publish()["id"])
+            return made
+
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            publishers = [pool.submit(publish_until, stop) for _ in range(3)]
+            try:
+                for _ in range(4):
+                    self.subscribe("doc-writer", **{"from": "all"})
+                    eventually(self.finished, "it has caught up")
+            finally:
+                stop.set()
+            made = [one for publisher in publishers for one in publisher.result()]
+        pulled = collections.Counter(self.pull("doc-writer") for _ in made)
+        self.assertEqual(pulled, collections.Counter(made))
+        self.assertIsNone(self.pull("doc-writer", 0))
+        self.check_store()
+
+    def test_a_subscriber_that_does_not_read_takes_a_bounded_number(self):
+        made = [self.publish()["id"] for _ in range(300)]
+        self.subscribe("doc-writer", **{"from": "all"})
+        eventually(lambda: self.channel()["doc-writer"][0] >= 256, "it has as many as it may")
+        self.assertLess(self.channel()["doc-writer"][0], 256 + 16)
+        self.assertFalse(self.finished())
+        self.assertEqual([self.pull("doc-writer") for _ in made], made)
+        eventually(self.finished, "it has caught up")
+
+    def test_late_deliveries_are_handoffs_like_any_other(self):
+        made = self.publish()
+        self.wait_for_states(made["id"], code_generator="acknowledged")
+        receiver = self.enterContext(Receiver(status(500)))
+        self.daemon.write_config(config({"code-generator": {}, "doc-writer": {"url": receiver.url}},
+                                        channels={CHANNEL: {"receivers": ["code-generator"]}}))
+        self.assertEqual(self.daemon.reload().status, 200)
+        self.subscribe("doc-writer", **{"from": "all"})
+        eventually(lambda: self.states(made["id"]).get("doc-writer") == "parked", "it is parked")
+        receiver.do(ack)
+        [parked] = [one["handoff_id"] for one in self.publication(made["id"])["deliveries"] if one["receiver"] == "doc-writer"]
+        self.assertEqual(self.caller.call("POST", f"/v1/parked/{parked}/replay").status, 200)
+        self.wait_for_states(made["id"], code_generator="acknowledged", doc_writer="acknowledged")
+        self.check_store()
+
+
+class Access(Subscribing):
+    def test_an_agent_subscribes_itself_only(self):
+        path = self.enterContext(tempfile.NamedTemporaryFile("w", suffix=".tokens"))
+        names = ("code-generator", "doc-writer", "@operator")
+        path.write("".join(f"{name} {name.strip('@')}-0123456789abcdef0123\n" for name in names))
+        path.flush()
+        self.daemon = self.enterContext(daemon_with(
+            {"code-generator": {}, "doc-writer": {}}, channels={CHANNEL: {}}, api={"tokens_file": path.name}))
+        self.caller = Caller(self.daemon, "researcher")
+
+        def status_of(who, agent):
+            return self.put(agent, authorization=f"Bearer {who}-0123456789abcdef0123").status
+
+        self.assertEqual(status_of("doc-writer", "doc-writer"), 200)
+        self.assertEqual(status_of("doc-writer", "code-generator"), 403)
+        self.assertEqual(status_of("operator", "code-generator"), 200)
+
+
+if __name__ == "__main__":
+    unittest.main()
