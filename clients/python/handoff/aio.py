@@ -63,7 +63,7 @@ class AsyncMemorySpine:
         error: Optional[UnreachableError] = None
         while True:
             try:
-                step = flow.throw(error) if error else flow.send(response)  # type: ignore[arg-type]
+                step = flow.throw(error) if error else flow.send(response) if response else next(flow)
             except StopIteration as end:
                 result: T = end.value
                 return result

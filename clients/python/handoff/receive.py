@@ -76,9 +76,8 @@ class Worker:
     def __init__(self, agent: Agent, spine: MemorySpine) -> None:
         self.agent = agent
         self.spine = spine
-        own = agent.seen is None or isinstance(agent.seen, (str, os.PathLike))
-        self.seen: Seen = (SeenFile(default_path(agent.name) if agent.seen is None else agent.seen)  # type: ignore
-                           if own else agent.seen)
+        self.file = _own_file(agent)
+        self.seen: Seen = self.file or _store(agent)
         self.lock = threading.Lock()
         self.working: Dict[str, Received] = {}
         self.ended = threading.Event()
@@ -174,9 +173,20 @@ class Worker:
     def close(self) -> None:
         self.ended.set()
         self.extender.join()
-        close = getattr(self.seen, "close", None)
-        if close is not None and self.seen is not self.agent.seen:
-            close()
+        if self.file is not None:
+            self.file.close()
+
+
+def _own_file(agent: Agent) -> Optional[SeenFile]:
+    """None if the caller gave a store."""
+    if agent.seen is None:
+        return SeenFile(default_path(agent.name))
+    return SeenFile(agent.seen) if isinstance(agent.seen, (str, os.PathLike)) else None
+
+
+def _store(agent: Agent) -> Seen:
+    assert agent.seen is not None and not isinstance(agent.seen, (str, os.PathLike))
+    return agent.seen
 
 
 def _extend_every(handoff: Received) -> float:
