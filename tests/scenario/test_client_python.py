@@ -8,6 +8,7 @@ import io
 import json
 import pathlib
 import re
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -257,6 +258,23 @@ class Sending(Case):
             done = spine.hand_off("coder", "Write it", source_agent="analyst")
         self.assertTrue(done.acknowledged)
         self.assertIn(parent[3:35], receiver.seen[0].headers["traceparent"])
+
+    def test_tls(self):
+        answer = status(200, {"id": "1", "state": "acknowledged", "task_id": "t"})
+        server, authority = clients.tls_server(self.folder, answer)
+        url = f"https://{self.enterContext(server).address}"
+        trusting = ssl.create_default_context(cafile=authority)
+        with MemorySpine(url, source_agent="analyst", tls=trusting) as spine:
+            self.assertTrue(spine.hand_off("coder", "Write it").acknowledged)
+
+        async def work():
+            async with AsyncMemorySpine(url, source_agent="analyst", tls=trusting) as spine:
+                return await spine.hand_off("coder", "Write it")
+        self.assertTrue(asyncio.run(work()).acknowledged)
+        with MemorySpine(url, source_agent="analyst", retry=QUICK) as spine:
+            with self.assertRaises(ssl.SSLCertVerificationError):  # at once: it would not get better
+                spine.hand_off("coder", "Write it")
+        self.assertEqual(len(server.seen), 2)
 
     def test_memories(self):
         spine = self.start({"coder": {}})

@@ -177,6 +177,18 @@ class Sending(Case):
         mine.write_text("the-first-token-of-analyst\n")
         self.assertEqual(self.send()["state"], "acknowledged")
 
+    def test_tls(self):
+        answer = status(200, {"id": "1", "state": "acknowledged", "task_id": "t"})
+        server, authority = clients.tls_server(self.folder, answer)
+        url = f"https://{self.enterContext(server).address}"
+        self.spine(url, tls={"ca": pathlib.Path(authority).read_text()})
+        self.assertEqual(self.send()["state"], "acknowledged")
+        self.spine(url, retry={"seconds": 1})
+        error = self.fails_to_send()
+        self.assertEqual(error["name"], "UnreachableError")
+        self.assertIn("certificate", error["message"])
+        self.assertEqual(len(server.seen), 1)
+
     def test_memories(self):
         self.start({"coder": {}})
         found = self.node.run("""

@@ -13,12 +13,15 @@ import os
 import pathlib
 import queue
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 
+from .authority import Authority
 from .daemon import environment
+from .receiver import Receiver
 from .wait import TIMEOUT
 
 TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
@@ -26,6 +29,14 @@ PYTHON = TOP / "clients/python"
 TYPESCRIPT = TOP / "clients/typescript"
 
 sys.path.insert(0, str(PYTHON))
+
+
+def tls_server(folder, *script):
+    """A receiver that answers over https, and the path of the authority that it is known by."""
+    authority = Authority(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("api", "IP:127.0.0.1"))
+    return Receiver(*script, tls=context), str(authority.path)
 
 
 @functools.lru_cache(maxsize=None)
