@@ -7,6 +7,7 @@ sanitizers of the build tree; each must end with exit code 0, so without a leak,
 # variants: release asan tsan
 
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import re
@@ -255,11 +256,13 @@ class Serving(WithLibrary):
 
     def test_rude_clients(self):
         with self.run_program("threads") as program:
-            refused = program.http.request("POST", "/metrics", b"x" * 1000000)
-            self.assertEqual(refused.status, 405)
             with socket.create_connection(("127.0.0.1", int(program.port)), TIMEOUT) as client:
-                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100000)
-                self.assertRegex(client.recv(100), rb"HTTP/1\.1 4\d\d ")
+                client.sendall(b"POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
+                self.assertEqual(client.recv(12, socket.MSG_WAITALL), b"HTTP/1.1 405")  # without waiting for the body
+            with socket.create_connection(("127.0.0.1", int(program.port)), TIMEOUT) as client:
+                with contextlib.suppress(ConnectionError):  # it need not read all of it, nor answer
+                    client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100000)
+                    self.assertRegex(client.recv(100), rb"^(HTTP/1\.1 4\d\d |$)")
             for nonsense in (b"", b"\0\xff nonsense\r\n\r\n", b"GET /metrics HTTP/1.1\r\n"):
                 self.enterContext(socket.create_connection(("127.0.0.1", int(program.port)), TIMEOUT)).sendall(nonsense)
             for _ in range(100):
