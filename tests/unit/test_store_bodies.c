@@ -685,6 +685,7 @@ static void test_an_unreadable_file_is_told_of_once(void **state)
     struct handoff_store_stats stats;
     (void)state;
     base_manual_clock_init(&clock, 1000);
+    fixture.options.clock = &clock.clock;
     atomic_store(&failed_commits_told, 0);
     fill_files();
     for (int i = 0; i < 2; i++)
@@ -694,12 +695,11 @@ static void test_an_unreadable_file_is_told_of_once(void **state)
         finish(&many[2][i].id, 1000);
     assert_int_equal(unlink(fixture.first_file), 0);
     assert_int_equal(mkdir(fixture.first_file, 0700), 0); /* it opens, and cannot be read */
-    base_manual_clock_advance(&clock, 1000);
-    fixture.options.clock = &clock.clock;
     fixture.options.on_commit = count_failed;
     fixture.options.retention_age_ms = 500;
     fixture.options.retention_every_ms = 1;
     reopen();
+    base_manual_clock_advance(&clock, 1000);
     while (file_exists(2))
         sched_yield();
     assert_stored(&many[1][0], 1); /* in its row now */
@@ -724,7 +724,8 @@ static void test_several_unreadable_files_count_each(void **state)
     struct handoff_store_stats stats;
     char second[600];
     (void)state;
-    base_manual_clock_init(&clock, 2000);
+    base_manual_clock_init(&clock, 1000);
+    fixture.options.clock = &clock.clock;
     atomic_store(&failed_commits_told, 0);
     fill_files();
     for (int i = 0; i < 3; i++)
@@ -733,11 +734,11 @@ static void test_several_unreadable_files_count_each(void **state)
     snprintf(second, sizeof second, "%s-bodies-2", fixture.database);
     assert_int_equal(truncate(fixture.first_file, 0), 0);
     assert_int_equal(truncate(second, 0), 0);
-    fixture.options.clock = &clock.clock;
     fixture.options.on_commit = count_failed;
     fixture.options.retention_age_ms = 500;
     fixture.options.retention_every_ms = 1;
     reopen();
+    base_manual_clock_advance(&clock, 1000);
     while (file_exists(3) || atomic_load(&failed_commits_told) < 2)
         sched_yield();
     for (int i = 0; i < GROUP; i++) /* and looks later */

@@ -19,7 +19,8 @@ static struct base_uuid_source ids;
 static struct fixture {
     char *directory;
     char database[512];
-    struct handoff_store *store; /* NULL while `db` is open */
+    struct base_manual_clock clock; /* shortly after all that finishes */
+    struct handoff_store *store;    /* NULL while `db` is open */
     struct handoff_db db;
     struct base_arena arena;
     struct handoff_error error;
@@ -28,8 +29,8 @@ static struct fixture {
 static void open_store(void)
 {
     /* no step of its own: the tests make them */
-    const struct handoff_store_options options = {.path = fixture.directory,
-                                                  .retention_every_ms = 1 << 30};
+    const struct handoff_store_options options = {
+        .path = fixture.directory, .clock = &fixture.clock.clock, .retention_every_ms = 1 << 30};
     assert_int_equal(handoff_store_open(&fixture.store, &options, &fixture.error), HANDOFF_OK);
 }
 
@@ -47,6 +48,7 @@ static int set_up(void **state)
     fixture.directory = temp_directory();
     snprintf(fixture.database, sizeof fixture.database, "%s/handoff.db", fixture.directory);
     base_arena_init(&fixture.arena, 0);
+    base_manual_clock_init(&fixture.clock, 2000);
     open_store();
     return 0;
 }
@@ -386,6 +388,7 @@ static void test_a_store_of_an_older_version(void **state)
                         "DROP TABLE memory_scopes; DROP TABLE memory_clock;"
                         "DROP TABLE contributions; DROP TABLE lineage; DROP TABLE refused_next;"
                         "DROP TABLE publications; DROP TABLE channel_deliveries;"
+                        "DROP TABLE retention_clock; DROP TABLE subscriptions;"
                         "DROP TRIGGER addressed_another;"
                         "DROP TRIGGER addressed_by_attempt; DROP VIEW address_anew;"
                         "DROP VIEW addresses; DROP VIEW continuable;"

@@ -11,6 +11,7 @@
 #include "client/store/sqlite/envelope_row.h"
 #include "client/store/sqlite/key_row.h"
 #include "client/store/sqlite/retained_size.h"
+#include "client/store/sqlite/retention_clock.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
@@ -97,7 +98,7 @@ static enum handoff_code finish_undelivered(struct handoff_db *db, int64_t seq,
     if (!update)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_int64(update, 1, seq);
-    sqlite3_bind_int64(update, 2, publish->at_ms);
+    sqlite3_bind_int64(update, 2, handoff_retention_clock_mark(db, publish->at_ms));
     return handoff_db_do(db, update, error);
 }
 
@@ -190,7 +191,7 @@ static enum handoff_code run_with_time(struct handoff_db *db, const char *text, 
         return handoff_db_failure(db, NULL);
     sqlite3_bind_int64(statement, 1, seq);
     if (sqlite3_bind_parameter_count(statement) > 1)
-        sqlite3_bind_int64(statement, 2, ms);
+        sqlite3_bind_int64(statement, 2, handoff_retention_clock_mark(db, ms));
     return handoff_db_do(db, statement, error);
 }
 

@@ -26,6 +26,7 @@ enum { HANDOFF_DB_STATEMENTS = 128 };
 
 struct handoff_body_log;
 struct handoff_known_tasks;
+struct handoff_retention_clock;
 
 /* What follows the writer's transactions, to keep in memory what they change. On its thread. */
 struct handoff_db_follower {
@@ -44,6 +45,7 @@ struct handoff_db {
     struct handoff_body_log *body_log;          /* on the writer's: where bodies may go; lent */
     struct handoff_known_tasks *known_tasks;    /* likewise: told of each that is written */
     const struct handoff_db_follower *follower; /* likewise: told of its transactions, or NULL */
+    const struct handoff_retention_clock *retention_clock; /* likewise: the time of what finishes */
     struct {
         const char *text; /* the literal's address is the key */
         sqlite3_stmt *statement;

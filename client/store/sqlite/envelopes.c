@@ -16,6 +16,7 @@
 #include "client/store/sqlite/envelope_row.h"
 #include "client/store/sqlite/known_tasks.h"
 #include "client/store/sqlite/retained_size.h"
+#include "client/store/sqlite/retention_clock.h"
 #include "client/store/store.h"
 #include "lib/base/error.h"
 
@@ -120,7 +121,7 @@ static enum handoff_code finish_envelope_of(struct handoff_db *db, const struct 
     if (!update)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_blob(update, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
-    sqlite3_bind_int64(update, 2, finished_ms);
+    sqlite3_bind_int64(update, 2, handoff_retention_clock_mark(db, finished_ms));
     return handoff_db_do(db, update, error);
 }
 

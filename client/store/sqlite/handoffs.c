@@ -17,6 +17,7 @@
 #include "client/store/sqlite/key_row.h"
 #include "client/store/sqlite/party_rows.h"
 #include "client/store/sqlite/retained_size.h"
+#include "client/store/sqlite/retention_clock.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
@@ -320,7 +321,7 @@ static enum handoff_code count_rows(struct handoff_db *db, int64_t seq, int64_t 
     if (!update)
         return handoff_row_failure(db);
     sqlite3_bind_int64(update, 1, seq);
-    sqlite3_bind_int64(update, 2, finished_ms);
+    sqlite3_bind_int64(update, 2, handoff_retention_clock_mark(db, finished_ms));
     sqlite3_bind_int64(update, 3, bytes);
     return handoff_db_do(db, update, error);
 }

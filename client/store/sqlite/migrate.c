@@ -474,6 +474,10 @@ static const char *const steps[] = {
     "  position INTEGER NOT NULL,"
     "  PRIMARY KEY (channel, receiver)) WITHOUT ROWID;"
     "ALTER TABLE publications ADD COLUMN named INTEGER NOT NULL DEFAULT 0;",
+
+    /* 23: the time by which what is finished grows old (retention_clock.h); 0: not known yet */
+    "CREATE TABLE retention_clock (now INTEGER NOT NULL);"
+    "INSERT INTO retention_clock VALUES (0);",
 };
 
 int handoff_migrate_newest(void)

@@ -94,6 +94,9 @@ static enum handoff_code open_database(struct handoff_store *store, struct hando
     if (code == HANDOFF_OK)
         code = handoff_store_measure_kept(store, error);
     if (code == HANDOFF_OK)
+        code = handoff_retention_clock_load(&store->retention_clock, &store->writer,
+                                            store->options.clock, error);
+    if (code == HANDOFF_OK)
         code = handoff_store_files_note(&store->files, &store->data_dir, error);
     return code;
 }
@@ -121,6 +124,7 @@ static void prepare_writer(struct handoff_store *store)
     store->body_log.synced = store->options.durability == HANDOFF_DURABILITY_FULL;
     store->writer.body_log = &store->body_log;
     store->writer.known_tasks = &store->known_tasks;
+    store->writer.retention_clock = &store->retention_clock;
 }
 
 static enum handoff_code remove_orphans(struct handoff_store *store, struct handoff_error *error)

@@ -13,6 +13,7 @@
 #include "client/store/sqlite/database.h"
 #include "client/store/sqlite/displaced.h"
 #include "client/store/sqlite/known_tasks.h"
+#include "client/store/sqlite/retention_clock.h"
 #include "client/store/store.h"
 
 enum { HANDOFF_STORE_MAGIC = 0x73746f72u };
@@ -48,23 +49,24 @@ struct handoff_store {
     struct handoff_body_log body_log;
     struct handoff_checkpoint checkpoint;
     struct handoff_damaged_files damaged_files; /* each was told once */
-    int64_t retention_due_ns;                   /* monotonic */
-    int64_t measure_due_ns;                     /* likewise */
-    int64_t files_due_ns;                       /* likewise: when to look for all of them */
-    int64_t disk_due_ns;                        /* likewise: when to ask how much room is left */
-    int64_t probe_due_ns;    /* likewise: when to write something, since writes fail */
-    int64_t hold_until_ns;   /* likewise: lazy jobs wait for company until then */
-    int64_t gather_until_ns; /* likewise: all do; 0: none has to */
-    int64_t oldest_key_from; /* see retained_size.h */
-    int wal_pages;           /* in the WAL after the last commit */
-    unsigned group_awaited;  /* jobs of the group at hand that are not lazy */
-    unsigned group_bodies;   /* jobs of the group at hand that bring an envelope */
-    unsigned unindexed;      /* envelopes since the index of tasks was looked at, or more */
-    unsigned unretained;     /* envelopes since the last step of retention, or more */
-    bool unmeasured;         /* something was written since */
-    bool retention_more;     /* the last step removed something: go on */
-    bool tasks_more;         /* the set of known tasks is being read */
-    bool told_of_sync;       /* that a sync of the database failed */
+    struct handoff_retention_clock retention_clock;
+    int64_t retention_due_ns; /* monotonic */
+    int64_t measure_due_ns;   /* likewise */
+    int64_t files_due_ns;     /* likewise: when to look for all of them */
+    int64_t disk_due_ns;      /* likewise: when to ask how much room is left */
+    int64_t probe_due_ns;     /* likewise: when to write something, since writes fail */
+    int64_t hold_until_ns;    /* likewise: lazy jobs wait for company until then */
+    int64_t gather_until_ns;  /* likewise: all do; 0: none has to */
+    int64_t oldest_key_from;  /* see retained_size.h */
+    int wal_pages;            /* in the WAL after the last commit */
+    unsigned group_awaited;   /* jobs of the group at hand that are not lazy */
+    unsigned group_bodies;    /* jobs of the group at hand that bring an envelope */
+    unsigned unindexed;       /* envelopes since the index of tasks was looked at, or more */
+    unsigned unretained;      /* envelopes since the last step of retention, or more */
+    bool unmeasured;          /* something was written since */
+    bool retention_more;      /* the last step removed something: go on */
+    bool tasks_more;          /* the set of known tasks is being read */
+    bool told_of_sync;        /* that a sync of the database failed */
 
     /* queue_lock: */
     pthread_mutex_t queue_lock;

@@ -86,6 +86,9 @@ enum { GROUP_BYTES = 1024 * 1024 };
    how far a budget is exceeded. */
 enum { CAME_FOR_A_LOOK = 256 };
 
+/* How far the clock of retention passes between two writes of it, and before the last one. */
+enum { CLOCK_SAVED_MS = 3600000, CLOCK_SAVED_AT_END_MS = 60000 };
+
 /* How large the WAL file may stay after a checkpoint: four times the size that starts one. */
 #define WAL_FILE_LIMIT "67108864"
 
@@ -568,6 +571,7 @@ static void commit_group(struct handoff_store *store, struct base_mail *group)
     const sqlite3_int64 changes = sqlite3_total_changes64(store->writer.sqlite);
     int64_t begun = base_monotonic_ns(clock);
     handoff_error_clear(&error);
+    handoff_retention_clock_move(&store->retention_clock, clock);
     if (!is_displaced(store))
         settle_group(store, group, &error);
     bool displaced = is_displaced(store);
@@ -688,22 +692,34 @@ static void count_removed(struct handoff_store *store,
                               memory_order_relaxed);
 }
 
-/* A failure is the next commit's too, and told there. */
+/* They are marked with the wall clock, so neither clock alone ages them. A failure is the next
+   commit's too, and told there. */
 static void retain_decisions(struct handoff_store *store)
 {
     const int64_t age_ms = store->options.retention_decisions_ms;
-    (void)!handoff_decisions_retain(
-        &store->writer, age_ms > 0 ? base_wall_ms(store->options.clock) - age_ms : INT64_MIN, NULL);
+    const int64_t wall_ms = base_wall_ms(store->options.clock);
+    const int64_t now_ms =
+        wall_ms < store->retention_clock.now_ms ? wall_ms : store->retention_clock.now_ms;
+    (void)!handoff_decisions_retain(&store->writer, age_ms > 0 ? now_ms - age_ms : INT64_MIN, NULL);
+}
+
+/* What is not saved makes things younger, by an hour at most: it is caught up within minutes. */
+static void move_retention_clock(struct handoff_store *store, int64_t save_after_ms)
+{
+    handoff_retention_clock_move(&store->retention_clock, store->options.clock);
+    (void)!handoff_retention_clock_save(&store->retention_clock, &store->writer, save_after_ms,
+                                        NULL);
 }
 
 static void retain(struct handoff_store *store, int64_t now_ns)
 {
+    move_retention_clock(store, CLOCK_SAVED_MS);
     struct handoff_retention limits = {.age_ms = store->options.retention_age_ms,
                                        .body_bytes = store->options.retention_bytes,
                                        .row_bytes = store->options.retention_rows_bytes};
     struct handoff_retention_removed removed;
-    enum handoff_code code = handoff_retention_step(
-        &store->writer, limits, base_wall_ms(store->options.clock), &removed, NULL);
+    enum handoff_code code = handoff_retention_step(&store->writer, limits,
+                                                    store->retention_clock.now_ms, &removed, NULL);
     count_removed(store, &removed);
     bool more = false;
     if (code == HANDOFF_OK)
@@ -799,6 +815,13 @@ static void tidy(struct handoff_store *store, bool quiet)
         probe(store, now);
 }
 
+static void *end_writer(struct handoff_store *store)
+{
+    if (!handoff_store_displaced_file(store))
+        move_retention_clock(store, CLOCK_SAVED_AT_END_MS);
+    return NULL;
+}
+
 void *handoff_store_writer_main(void *argument)
 {
     struct handoff_store *store = argument;
@@ -809,7 +832,7 @@ void *handoff_store_writer_main(void *argument)
         if (group)
             commit_group(store, group);
         else if (stopping)
-            return NULL;
+            return end_writer(store);
         bool displaced = group ? handoff_store_displaced_file(store) != NULL : is_displaced(store);
         if (!displaced)
             tidy(store, !group);
