@@ -131,7 +131,7 @@ class Python(unittest.TestCase):
     def test_has_a_method_for_every_call_of_an_agent(self):
         methods = public_methods(PYTHON / "handoff/client.py")
         wanted = {OTHER_NAMES.get(name, name) for name in operations() - NOT_FOR_AGENTS}
-        self.assertEqual(sorted(wanted - methods), [])
+        self.assertEqual(sorted(wanted - methods), [], "add a method to both clients, or the call to NOT_FOR_AGENTS")
         self.assertEqual(NOT_FOR_AGENTS - operations(), set())
 
 

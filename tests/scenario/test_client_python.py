@@ -139,6 +139,14 @@ class Sending(Case):
         self.assertEqual(receiver.seen[0].json()["context"]["task"]["state"]["decisions"], ["use jitter"])
         self.assertEqual([item.id for item in spine.get_task(done.task_id)], [done.id])
 
+    def test_an_agent_subscribes_and_leaves(self):
+        spine = self.start({"coder": {}, "tester": {}}, channels={"parts": {"receivers": ["coder"]}})
+        channel = spine.get_channel("parts")
+        for change, receivers in ((channel.subscribe, ["coder", "tester"]), (channel.unsubscribe, ["coder"])):
+            change("tester")
+            published = channel.publish(request={"task_summary": "Write it"})
+            self.assertEqual(sorted(delivery["receiver"] for delivery in published.deliveries), receivers)
+
     def test_durable_is_enough_without_waiting(self):
         spine = self.start({"coder": {}})
         accepted = spine.hand_off("coder", "Write it", wait=False)

@@ -89,6 +89,15 @@ class Sending(Case):
             return channel.getPublication(published)""", receivers=receivers)
         self.assertEqual(sorted(delivery["receiver"] for delivery in published["deliveries"]), sorted(receivers))
 
+    def test_an_agent_subscribes_and_leaves(self):
+        self.start({"coder": {}, "tester": {}}, channels={"parts": {"receivers": ["coder"]}})
+        for change, receivers in (("subscribe", ["coder", "tester"]), ("unsubscribe", ["coder"])):
+            published = self.node.run("""
+                const channel = kept.spine.getChannel("parts");
+                await channel[change]("tester");
+                return channel.publish({ request: { task_summary: "Write it" } })""", change=change)
+            self.assertEqual(sorted(delivery["receiver"] for delivery in published["deliveries"]), receivers)
+
     def test_durable_is_enough_without_waiting(self):
         self.start({"coder": {}})
         accepted = self.send({"wait": False})

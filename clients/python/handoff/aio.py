@@ -282,6 +282,16 @@ class AsyncChannel:
             members["receivers"] = list(receivers)
         return await self.spine._run(calls.publish(self.name, members, idempotency_key, timeout))
 
+    async def subscribe(self, agent: str, since: str = "now") -> Document:
+        """Makes an agent a receiver, durably. It gets what is published from `since`: "now", "all" or an RFC 3339 time."""
+        path = f"/v1/channels/{segment(self.name)}/receivers/{segment(agent)}"
+        return await self.spine._run(self.spine._calls.document("PUT", path, {"from": since}))
+
+    async def unsubscribe(self, agent: str) -> Document:
+        """Lets an agent leave the channel. What is pending for it stays."""
+        path = f"/v1/channels/{segment(self.name)}/receivers/{segment(agent)}"
+        return await self.spine._run(self.spine._calls.document("DELETE", path))
+
     async def get_publication(self, publication: Union[str, Publication]) -> Publication:
         """The state of each delivery."""
         id = publication if isinstance(publication, str) else publication.id

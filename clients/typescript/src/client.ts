@@ -386,6 +386,16 @@ export class Channel {
     });
   }
 
+  /** Makes an agent a receiver, durably. It gets what is published from `since`: "now", "all" or an RFC 3339 time. */
+  async subscribe(agent: string, since = "now"): Promise<JsonObject> {
+    return this.spine.json("PUT", `/v1/channels/${segment(this.name)}/receivers/${segment(agent)}`, { members: { from: since } });
+  }
+
+  /** Lets an agent leave the channel. What is pending for it stays. */
+  async unsubscribe(agent: string): Promise<JsonObject> {
+    return this.spine.json("DELETE", `/v1/channels/${segment(this.name)}/receivers/${segment(agent)}`);
+  }
+
   /** The state of each delivery. */
   async getPublication(publication: Named): Promise<Publication> {
     return this.spine.json("GET", `/v1/channels/${segment(this.name)}/publications/${segment(publication)}`);
