@@ -13,6 +13,10 @@ from harness import clients
 PACKAGES = clients.TOP / "tests/adapters/node_modules"
 
 
+def setUpModule():
+    clients.require_node()
+
+
 class Frameworks(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))

@@ -141,6 +141,8 @@ class Many(unittest.TestCase):
         self.check(int(done.stdout))
 
     def test_typescript(self):
+        if clients.node_too_old():
+            self.skipTest(clients.node_too_old())
         with Node() as node:
             self.check(node.run(TYPESCRIPT, timeout=SECONDS, endpoint=self.endpoint, count=COUNT))
 

@@ -23,6 +23,10 @@ SPINE = """kept.spine = new handoff.MemorySpine({
 SEND = "return kept.spine.handOff({ target_agent: 'coder', task_summary: 'Write it', ...fields }, options)"
 
 
+def setUpModule():
+    clients.require_node()
+
+
 class Case(unittest.TestCase):
     maxDiff = None
 
