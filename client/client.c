@@ -8,6 +8,7 @@
 #include "client/calls/next.h"
 
 #include "client/spine/embedded/embedded_spine.h"
+#include "client/spine/http/http_spine.h"
 #include "client/store/task_visits.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
@@ -130,11 +131,12 @@ static enum handoff_code open_engine(struct handoff_client *client,
     return code == HANDOFF_OK ? handoff_engine_restore(client->engine, error) : code;
 }
 
-/* There is one kind of spine so far. */
 static enum handoff_code open_spine(struct handoff_client *client,
                                     const struct handoff_options *options,
                                     struct handoff_error *error)
 {
+    if (options->spine)
+        return handoff_http_spine_open(&client->spine, options->spine, error);
     const struct handoff_embedded_options embedded = {
         .search_timeout_ms = options->search_timeout_ms, .no_stemming = options->no_stemming};
     return handoff_embedded_spine_open(&client->spine, client->store, &embedded, error);
@@ -317,18 +319,19 @@ void handoff_client_stats(struct handoff_client *client, struct handoff_stats *s
     BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     struct handoff_store_disk disk;
     handoff_store_disk(client->store, &disk);
-    *stats =
-        (struct handoff_stats){.store_bytes = handoff_store_bytes(client->store),
-                               .disk_free_bytes = disk.free_bytes,
-                               .disk_bytes = disk.bytes,
-                               .store_displaced = handoff_store_displaced_file(client->store),
-                               .store_failing = handoff_store_failing(client->store),
-                               .spine_up = atomic_load(&client->spine_up),
-                               .spine_complete = handoff_spine_is_complete(client->spine),
-                               .exact_tokens = client->tokenizer != handoff_tokenizer_estimate(),
-                               .oldest_open_task_ns = oldest_open_task_ns(client),
-                               .task_stalled_after_ms = client->task_stalled_after_ms,
-                               .retention = retention_stats(client)};
+    *stats = (struct handoff_stats){
+        .store_bytes = handoff_store_bytes(client->store),
+        .disk_free_bytes = disk.free_bytes,
+        .disk_bytes = disk.bytes,
+        .store_displaced = handoff_store_displaced_file(client->store),
+        .store_failing = handoff_store_failing(client->store),
+        .spine_up = handoff_spine_is_up(client->spine, atomic_load(&client->spine_up)),
+        .spine_lacks = handoff_spine_lacks(client->spine),
+        .spine_complete = handoff_spine_is_complete(client->spine),
+        .exact_tokens = client->tokenizer != handoff_tokenizer_estimate(),
+        .oldest_open_task_ns = oldest_open_task_ns(client),
+        .task_stalled_after_ms = client->task_stalled_after_ms,
+        .retention = retention_stats(client)};
 }
 
 /* ---- texts the caller owns ----------------------------------------------------------------- */

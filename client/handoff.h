@@ -158,6 +158,20 @@ struct handoff_client;
 struct handoff_loop;
 struct handoff_event;
 
+/* Memories behind an HTTP server (docs/spines.md). Strings are copied. */
+struct handoff_spine_options {
+    const char *url;          /* of the server; paths of the table follow it */
+    const char *table;        /* JSON: how it is asked; NULL: as a handoff-exporter is */
+    const char *bearer_token; /* NULL: none. Never logged, never stored. */
+    const char *ca_file, *cert_file, *key_file; /* NULL: the system's authorities, no certificate */
+    int64_t timeout_ms;                         /* of a call, whatever the server does; 0: 2,000 */
+    unsigned connections;                       /* requests at once; 0: 16 */
+};
+
+/* invalid_request: the table, with the place in it ("operations.get.path"). */
+enum handoff_code handoff_spine_options_check(const struct handoff_spine_options *options,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* Zeroes are defaults, except for storage_path. Strings are copied. */
 struct handoff_options {
     const char *storage_path; /* a directory, for this process alone; made if it is not there */
@@ -172,12 +186,13 @@ struct handoff_options {
                                        is not watched which wait */
     int64_t search_timeout_ms;      /* a search of the memories that takes longer gives what it has;
                                        0: 50 */
-    bool no_stemming;               /* words of memories are found as they are written only */
-    const char *encoding;           /* of tokens; NULL: "o200k_base" */
-    const char *vocabulary_dir;     /* NULL: as handoff_tokenizer_open_encoding has it */
-    unsigned connections_max;       /* to agents, at once; beyond it deliveries wait. 0: any
-                                       number */
-    uint64_t memory_max_bytes;      /* a larger memory goes by its summary; 0: 64 KiB */
+    const struct handoff_spine_options *spine; /* NULL: memories are in the store */
+    bool no_stemming;           /* words of memories are found as they are written only */
+    const char *encoding;       /* of tokens; NULL: "o200k_base" */
+    const char *vocabulary_dir; /* NULL: as handoff_tokenizer_open_encoding has it */
+    unsigned connections_max;   /* to agents, at once; beyond it deliveries wait. 0: any
+                                   number */
+    uint64_t memory_max_bytes;  /* a larger memory goes by its summary; 0: 64 KiB */
     /* Told of everything that happens, on whatever thread it happens: commits on the store's, also
        while the client is opened, all else on the one that is in a call of ours. It must be quick,
        must not block, and must not call back into the client. No call comes after
@@ -1093,6 +1108,8 @@ struct handoff_stats {
                                     so that nothing is stored any more; NULL: all is in its place */
     enum handoff_code store_failing; /* why its last write failed; HANDOFF_OK: it did not */
     bool spine_up;                   /* it answered when it was asked last */
+    const char *spine_lacks;         /* operations that the spine has not, "search, pinned"; NULL:
+                                        none */
     bool spine_complete;             /* searches look at all memories: no index is being rebuilt */
     bool exact_tokens;               /* a vocabulary is in use */
     /* Of tasks that are not completed and of which nothing is in flight or parked: since the last

@@ -97,6 +97,57 @@ static void log_orphans(const struct exporter_client_host *client_host)
                  LOG_UINT("bytes", stats.retention.orphans_bytes));
 }
 
+/* The first word of the file; free() it. NULL with `error` filled. */
+static char *read_token(const char *path, const char *of, struct exporter_error *error)
+{
+    char token[TOKEN_MAX] = "";
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        exporter_error_set(error, "%s.token_file: cannot read %s: %m", of, path);
+        return NULL;
+    }
+    if (fgets(token, sizeof token, file) == NULL)
+        token[0] = '\0';
+    fclose(file);
+    token[strcspn(token, " \t\r\n")] = '\0';
+    if (*token == '\0') {
+        exporter_error_set(error, "%s.token_file: no token in %s", of, path);
+        return NULL;
+    }
+    char *copy = strdup(token);
+    if (copy == NULL)
+        exporter_error_set(error, "out of memory (token of %s)", of);
+    return copy;
+}
+
+/* Its texts are lent by the configuration, but for the token, which is the caller's to free. */
+static bool fill_spine(struct handoff_spine_options *spine, const struct exporter_config *config,
+                       struct exporter_error *error)
+{
+    *spine = (struct handoff_spine_options){
+        .url = config->spine.url,
+        .table = config->spine.operations,
+        .ca_file = config->spine.ca_file,
+        .cert_file = config->spine.cert_file,
+        .key_file = config->spine.key_file,
+        .timeout_ms = (int64_t)config->spine.timeout_ms,
+        .connections = config->spine.connections,
+    };
+    if (config->spine.token_file != NULL)
+        spine->bearer_token = read_token(config->spine.token_file, "spine", error);
+    return config->spine.token_file == NULL || spine->bearer_token != NULL;
+}
+
+static void log_spine(const struct exporter_client_host *client_host)
+{
+    struct handoff_stats stats;
+    handoff_client_stats(client_host->client, &stats);
+    if (stats.spine_lacks != NULL)
+        log_warn("spine_lacks", LOG_STR("operations", stats.spine_lacks),
+                 LOG_STR("advice", "calls that need them are rejected; envelopes list what could "
+                                   "not be searched"));
+}
+
 struct exporter_client_host *exporter_client_host_open(const struct exporter_options *options,
                                                        const struct exporter_config *config,
                                                        unsigned connections_max,
@@ -105,9 +156,13 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
 {
     struct handoff_error why = {0};
     char encoding[sizeof HANDOFF_ENCODINGS];
+    struct handoff_spine_options spine;
+    if (!fill_spine(&spine, config, error))
+        return NULL;
     struct exporter_client_host *client_host = new_client_host(collectors);
     if (client_host == NULL) {
         exporter_error_set(error, "out of memory (handoff client)");
+        free((void *)(uintptr_t)spine.bearer_token);
         return NULL;
     }
     const struct handoff_options client = {
@@ -119,6 +174,7 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
         .retention_decisions_ms = (int64_t)config->storage.retention.decisions_ms,
         .task_stalled_after_ms = (int64_t)config->tasks.stalled_after_ms,
         .search_timeout_ms = (int64_t)config->spine.search_timeout_ms,
+        .spine = config->spine.kind == EXPORTER_SPINE_HTTP ? &spine : NULL,
         .no_stemming = !config->spine.stemming,
         .connections_max = connections_max,
         .encoding = base_choice_copy(HANDOFF_ENCODINGS, config->tokenizer.encoding, encoding,
@@ -126,12 +182,15 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
         .observe = dispatch_event,
         .observer = client_host,
     };
-    if (handoff_client_open(&client_host->client, &client, &why) != HANDOFF_OK) {
+    const enum handoff_code code = handoff_client_open(&client_host->client, &client, &why);
+    free((void *)(uintptr_t)spine.bearer_token);
+    if (code != HANDOFF_OK) {
         say_error(error, &why);
         exporter_client_host_close(&client_host);
         return NULL;
     }
     log_tokenizer(client_host);
+    log_spine(client_host);
     log_orphans(client_host);
     collectors_watch_client(collectors, client_host->client);
     if (!exporter_client_host_configure(client_host, config, error))
@@ -262,37 +321,14 @@ struct handoff_loop *exporter_client_host_loop(struct exporter_client_host *clie
 
 /* ---- configuring --------------------------------------------------------------------------- */
 
-/* The first word of the file; free() it. NULL with `error` filled. */
-static char *read_token(const struct exporter_agent *agent, struct exporter_error *error)
-{
-    char token[TOKEN_MAX] = "";
-    FILE *file = fopen(agent->token_file, "re");
-    if (file == NULL) {
-        exporter_error_set(error, "agents.%s.token_file: cannot read %s: %m", agent->options.name,
-                           agent->token_file);
-        return NULL;
-    }
-    if (fgets(token, sizeof token, file) == NULL)
-        token[0] = '\0';
-    fclose(file);
-    token[strcspn(token, " \t\r\n")] = '\0';
-    if (*token == '\0') {
-        exporter_error_set(error, "agents.%s.token_file: no token in %s", agent->options.name,
-                           agent->token_file);
-        return NULL;
-    }
-    char *copy = strdup(token);
-    if (copy == NULL)
-        exporter_error_set(error, "out of memory (token of agent %s)", agent->options.name);
-    return copy;
-}
-
 static bool fill_agent(struct handoff_agent_options *options, const struct exporter_agent *agent,
                        struct exporter_error *error)
 {
+    char of[160];
     *options = agent->options;
+    snprintf(of, sizeof of, "agents.%s", agent->options.name);
     if (agent->token_file != NULL)
-        options->bearer_token = read_token(agent, error);
+        options->bearer_token = read_token(agent->token_file, of, error);
     return agent->token_file == NULL || options->bearer_token != NULL;
 }
 

@@ -337,7 +337,7 @@ static void carry_counts(struct handoff_assembly *assembly, const struct handoff
 static enum handoff_progress take_spine_answer(struct handoff_assembly *assembly)
 {
     struct handoff_spine_resolve *resolve = &assembly->resolve;
-    bool failed = handoff_spine_health(&resolve->call) == HANDOFF_SPINE_FAILED;
+    bool failed = handoff_spine_is_lost(&resolve->call);
     const struct handoff_slot *earlier = assembly->slots;
     size_t nearlier = assembly->nslots;
     size_t nfound = failed ? 0 : resolve->found_count;

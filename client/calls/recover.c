@@ -226,7 +226,7 @@ static void write_absent(struct base_buffer *out, struct base_span id, enum hand
 
 static bool spine_failed(const struct recovering *recovering)
 {
-    return handoff_spine_health(&recovering->resolve.call) == HANDOFF_SPINE_FAILED;
+    return handoff_spine_is_lost(&recovering->resolve.call);
 }
 
 static bool was_missed(const struct recovering *recovering, struct base_span id)

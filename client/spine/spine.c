@@ -47,6 +47,12 @@ enum handoff_spine_health handoff_spine_health(const struct handoff_spine_call *
     }
 }
 
+bool handoff_spine_is_lost(const struct handoff_spine_call *call)
+{
+    return call->error.code == HANDOFF_ERR_SPINE_UNAVAILABLE ||
+           handoff_spine_health(call) == HANDOFF_SPINE_FAILED;
+}
+
 static bool within(struct handoff_spine_call *call, const char *field, size_t seen, size_t least,
                    size_t most)
 {
@@ -97,6 +103,18 @@ bool handoff_spine_is_complete(struct handoff_spine *spine)
 {
     BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
     return !spine->driver->is_complete || spine->driver->is_complete(spine);
+}
+
+bool handoff_spine_is_up(struct handoff_spine *spine, bool calls)
+{
+    BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
+    return spine->driver->is_up ? spine->driver->is_up(spine) : calls;
+}
+
+const char *handoff_spine_lacks(struct handoff_spine *spine)
+{
+    BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
+    return spine->driver->lacks ? spine->driver->lacks(spine) : NULL;
 }
 
 void handoff_spine_prepare_put(struct handoff_spine *spine, struct handoff_spine_put *put,

@@ -120,6 +120,9 @@ enum handoff_spine_health {
 
 enum handoff_spine_health handoff_spine_health(const struct handoff_spine_call *call);
 
+/* Whether there is no answer, since the spine failed or is left alone after it did. */
+bool handoff_spine_is_lost(const struct handoff_spine_call *call);
+
 struct handoff_spine;
 
 /* ---- finding ------------------------------------------------------------------------------- */
@@ -213,6 +216,11 @@ enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
 /* Whether searches look at all memories: not while an index of them is made. Any thread; reads
    memory only. */
 bool handoff_spine_is_complete(struct handoff_spine *spine);
+
+/* Whether it answered when it was asked last; `calls` is what calls told. Any thread. */
+bool handoff_spine_is_up(struct handoff_spine *spine, bool calls);
+/* What it lacks, or NULL; constant. Any thread. */
+const char *handoff_spine_lacks(struct handoff_spine *spine);
 
 /* ---- changing ------------------------------------------------------------------------------ */
 
@@ -355,6 +363,12 @@ struct handoff_spine_driver {
     void (*weigh)(struct handoff_spine *, const struct handoff_search_boosts *);
     /* Likewise. NULL: it always is. */
     bool (*is_complete)(struct handoff_spine *);
+    /* Whether it answered when it was asked last, by a call or by the driver itself. NULL: the
+       driver asks nothing itself, and calls alone tell. */
+    bool (*is_up)(struct handoff_spine *);
+    /* Its operations that a spine may have and this one has not: "search, pinned"; NULL: none.
+       NULL, too, for the function: it has all. */
+    const char *(*lacks)(struct handoff_spine *);
     void (*close)(struct handoff_spine *); /* frees it */
 };
 

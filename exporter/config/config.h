@@ -34,7 +34,7 @@ enum {
     EXPORTER_NAME_MAX = 128, /* of an agent, a pipeline or a channel: [A-Za-z0-9._-] */
 };
 
-enum exporter_spine { EXPORTER_SPINE_EMBEDDED };
+enum exporter_spine { EXPORTER_SPINE_EMBEDDED, EXPORTER_SPINE_HTTP };
 enum exporter_durability { EXPORTER_DURABILITY_FULL, EXPORTER_DURABILITY_NONE };
 
 struct exporter_api_tokens;
@@ -80,6 +80,11 @@ struct exporter_config {
     } tasks;
     struct {
         enum exporter_spine kind;
+        /* each may be NULL */
+        const char *url, *operations_file, *token_file, *ca_file, *cert_file, *key_file;
+        const char *operations; /* what is in the file */
+        uint64_t timeout_ms;
+        uint32_t connections;
         uint64_t search_timeout_ms;
         bool stemming;
         struct handoff_search_boosts boosts;

@@ -503,6 +503,55 @@ static bool read_api_tokens(struct config_reader *reader)
     return config->api.tokens_file == NULL || config->api.tokens != NULL;
 }
 
+/* ---- the spine ------------------------------------------------------------------------------ */
+
+static bool refuse_spine(const struct config_reader *reader, const char *key, const char *message)
+{
+    exporter_error_set(reader->error, "%s: spine.%s: %s", reader->file, key, message);
+    return false;
+}
+
+static bool refuse_operations(const struct config_reader *reader, const struct handoff_error *why)
+{
+    char text[512];
+    handoff_error_text(why, text, sizeof text);
+    exporter_error_set(reader->error, "%s: spine.operations_file: %s", reader->file, text);
+    return false;
+}
+
+static bool read_operations(struct config_reader *reader)
+{
+    struct exporter_config *config = reader->config;
+    struct handoff_error why = {0};
+    size_t length;
+    if (config->spine.operations_file == NULL)
+        return true;
+    char *text = exporter_config_slurp(config->spine.operations_file, &length, reader->error);
+    if (text == NULL)
+        return false;
+    config->spine.operations = base_arena_copy(reader->arena, text, length);
+    free(text);
+    if (config->spine.operations == NULL)
+        return exporter_config_no_memory(reader);
+    const struct handoff_spine_options options = {.table = config->spine.operations};
+    return handoff_spine_options_check(&options, &why) == HANDOFF_OK ||
+           refuse_operations(reader, &why);
+}
+
+static bool read_spine(struct config_reader *reader)
+{
+    const struct exporter_config *config = reader->config;
+    if (config->spine.kind == EXPORTER_SPINE_HTTP && config->spine.url == NULL)
+        return refuse_spine(reader, "url",
+                            "missing, allowed: the base URL of the spine, which "
+                            "kind: http needs");
+    if (config->spine.kind != EXPORTER_SPINE_HTTP && config->spine.url != NULL)
+        return refuse_spine(reader, "url", "it has no effect without kind: http");
+    if ((config->spine.cert_file == NULL) != (config->spine.key_file == NULL))
+        return refuse_spine(reader, "tls", "allowed: cert_file and key_file together");
+    return read_operations(reader);
+}
+
 bool exporter_config_read(struct config_reader *reader)
 {
     static const struct level level = {CONFIG_IN_ROOT, ""};
@@ -513,7 +562,8 @@ bool exporter_config_read(struct config_reader *reader)
         return false;
     }
     if (!name_agents(reader) || !read_agent_defaults(reader) || !read_agents_section(reader) ||
-        !read_pipelines(reader) || !read_channels(reader) || !read_api_tokens(reader)) {
+        !read_pipelines(reader) || !read_channels(reader) || !read_api_tokens(reader) ||
+        !read_spine(reader)) {
         return false;
     }
     reader->config->agents = reader->agents;

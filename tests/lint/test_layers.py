@@ -44,6 +44,7 @@ CLIENT_MAY_KNOW = {
     "client/spine": (),
     "client/spine/*": ("client/spine/",),
     "client/spine/embedded": ("client/spine/", "client/store/"),
+    "client/spine/http": ("client/spine/", "client/model/"),
     "client/transport": (),
     # delivery knows the seam alone; a protocol knows the delivery that it carries
     "client/protocol": ("client/protocol/", "client/envelope/", "client/secrets/redact.h",
@@ -69,7 +70,7 @@ CLIENT_MAY_KNOW = {
 LIBRARIES = {
     "microhttpd.h": ("exporter/", "lib/promhttp/"),
     "sqlite3.h": ("client/store/sqlite/", "client/spine/embedded/"),
-    "curl/": ("client/transport/", "ctl/"),
+    "curl/": ("client/transport/", "client/spine/http/", "ctl/"),
     "yaml.h": ("exporter/",),
     "gnutls/": ("exporter/",),
     "crypt.h": ("exporter/",),

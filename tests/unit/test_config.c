@@ -254,6 +254,10 @@ static void assert_defaults(const struct exporter_config *config)
     assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_REDACT);
     assert_int_equal(config->tasks.stalled_after_ms, 0);
     assert_int_equal(config->spine.kind, EXPORTER_SPINE_EMBEDDED);
+    assert_null(config->spine.url);
+    assert_null(config->spine.operations);
+    assert_int_equal(config->spine.timeout_ms, 2000);
+    assert_int_equal(config->spine.connections, 16);
     assert_int_equal(config->spine.search_timeout_ms, 50);
     assert_true(config->spine.stemming);
     assert_int_equal(config->spine.boosts.importance, 10);

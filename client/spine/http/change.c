@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Storing and deleting memories by HTTP. The server does not know our agents and scopes, so each
+ * change first asks for the memory as it is, and is refused as the embedded spine would refuse it.
+ * Two changes of one memory at the same time may both pass; the server's order then decides.
+ *
+ * The answers are read on the exchange's thread.
+ */
+#include <string.h>
+
+#include "client/spine/http/http_internal.h"
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/container.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum { CHANGING_MAGIC = 0x6368616e };
+
+struct changing {
+    unsigned magic;
+    struct base_mail mail;
+    struct handoff_http_spine *spine;
+    struct handoff_spine_call *of;
+    struct handoff_spine_put *put;       /* one of the two */
+    struct handoff_spine_remove *remove; /* ... NULL: the other */
+    struct base_arena arena;
+    bool looked; /* at the memory as it is */
+    struct handoff_http_request request;
+    struct handoff_http_call call;
+};
+
+static void free_changing(struct changing *changing)
+{
+    handoff_http_request_free(&changing->request);
+    base_arena_free(&changing->arena);
+    changing->magic = 0;
+    base_free(changing);
+}
+
+static void give_changing(struct base_mail *mail)
+{
+    struct changing *changing = BASE_CONTAINER_OF(mail, struct changing, mail);
+    BASE_CHECK_MAGIC(changing, CHANGING_MAGIC);
+    struct handoff_spine_call *of = changing->of;
+    free_changing(changing);
+    of->done(of);
+}
+
+static void changing_is_ready(struct handoff_http_call *call)
+{
+    struct changing *changing = BASE_CONTAINER_OF(call, struct changing, call);
+    changing->mail.deliver = give_changing;
+    base_mailbox_post(changing->of->mailbox, &changing->mail);
+}
+
+/* ---- the memory as it is --------------------------------------------------------------------- */
+
+static enum handoff_http_operation looking(const struct handoff_http_spine *spine)
+{
+    return spine->table.rows[HANDOFF_HTTP_GET].method ? HANDOFF_HTTP_GET : HANDOFF_HTTP_GET_MANY;
+}
+
+/* *exists is false where there is none. */
+static enum handoff_code read_old(struct changing *changing, struct base_span id,
+                                  struct handoff_memory *old, bool *exists)
+{
+    const enum handoff_http_operation operation = looking(changing->spine);
+    const long status = changing->request.status;
+    size_t i, n;
+    yyjson_val *value;
+    *exists = false;
+    if (operation == HANDOFF_HTTP_GET && !changing->request.failure &&
+        (status == 404 || status == 410))
+        return HANDOFF_OK;
+    yyjson_val *values = handoff_http_read_answer(changing->spine, operation, &changing->request,
+                                                  &changing->arena, &changing->of->error);
+    if (!values)
+        return changing->of->error.code;
+    if (yyjson_is_obj(values)) {
+        *exists = handoff_http_read_memory(&changing->spine->table, values, &changing->arena, old);
+        return HANDOFF_OK;
+    }
+    yyjson_arr_foreach(values, i, n, value)
+    {
+        if (!*exists)
+            *exists =
+                handoff_http_read_memory(&changing->spine->table, value, &changing->arena, old) &&
+                base_span_equal(old->id, id);
+    }
+    return HANDOFF_OK;
+}
+
+/* ---- whether it may be changed --------------------------------------------------------------- */
+
+static enum handoff_code refuse_owner(struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
+                             "only the agent that stored the memory, or an operator, may change it",
+                             "id", NULL);
+}
+
+static enum handoff_code refuse_place(const struct handoff_scopes *scopes,
+                                      struct handoff_error *error)
+{
+    handoff_error_set(error, HANDOFF_ERR_FORBIDDEN, "the token does not allow this scope", "scope",
+                      NULL);
+    handoff_scopes_allow(scopes, error);
+    return HANDOFF_ERR_FORBIDDEN;
+}
+
+static enum handoff_code check_old(const struct handoff_memory *old,
+                                   const struct handoff_scopes *scopes, struct base_span caller,
+                                   struct handoff_error *error)
+{
+    if (!handoff_scopes_may_store(scopes, old->scope))
+        return refuse_place(scopes, error);
+    return !caller.data || base_span_equal(caller, old->agent) ? HANDOFF_OK : refuse_owner(error);
+}
+
+/* ---- putting --------------------------------------------------------------------------------- */
+
+/* Copies a text that goes into the result, which outlives the answer. */
+static struct base_span keep_put_name(char *room, size_t size, struct base_span text)
+{
+    if (!text.data || text.size > size)
+        return base_span(NULL, 0);
+    memcpy(room, text.data, text.size);
+    return base_span(room, text.size);
+}
+
+static struct base_span first_of(struct base_span a, struct base_span b, struct base_span c)
+{
+    return a.data ? a : b.data ? b : c;
+}
+
+static void fill_put(struct handoff_spine_put *put, const struct handoff_memory *old, bool exists)
+{
+    const struct base_span none = base_span(NULL, 0);
+    const struct handoff_scopes *scopes = &put->scopes;
+    const struct base_span only = scopes->count == 1 ? scopes->names[0] : none;
+    struct handoff_memory *memory = &put->memory;
+    put->created = !exists;
+    memory->agent = keep_put_name(put->owner, sizeof put->owner,
+                                  first_of(put->agent, exists ? old->agent : none, put->caller));
+    memory->scope = keep_put_name(put->scope_name, sizeof put->scope_name,
+                                  first_of(put->scope, exists ? old->scope : none, only));
+    memory->task_id = keep_put_name(put->task, sizeof put->task,
+                                    first_of(put->task_id, exists ? old->task_id : none, none));
+    if (!memory->scope.data)
+        memory->scope = base_span("", 0);
+    memory->pinned =
+        put->pin == HANDOFF_PIN_YES || (put->pin == HANDOFF_PIN_KEEP && exists && old->pinned);
+    memory->updated_ms = base_wall_ms(&base_clock_system);
+    memory->created_ms = exists && old->created_ms ? old->created_ms : memory->updated_ms;
+    memory->version = 0;
+}
+
+static enum handoff_code check_put(struct handoff_spine_put *put, const struct handoff_memory *old,
+                                   bool exists)
+{
+    struct handoff_error *error = &put->call.error;
+    if (exists && (!handoff_scopes_see(&put->scopes, old->scope) ||
+                   !base_span_equal(old->scope, put->memory.scope)))
+        return handoff_error_set(error, HANDOFF_ERR_ID_TAKEN,
+                                 "the id belongs to a memory of another scope", "id", NULL);
+    if (exists)
+        return check_old(old, &put->scopes, put->caller, error);
+    return handoff_scopes_may_store(&put->scopes, put->memory.scope)
+               ? HANDOFF_OK
+               : refuse_place(&put->scopes, error);
+}
+
+static enum handoff_code prepare_change(struct changing *changing, struct base_span id)
+{
+    struct handoff_memory old = {0};
+    bool exists;
+    enum handoff_code code = read_old(changing, id, &old, &exists);
+    if (code != HANDOFF_OK)
+        return code;
+    if (changing->put) {
+        fill_put(changing->put, &old, exists);
+        return check_put(changing->put, &old, exists);
+    }
+    if (!exists || !handoff_scopes_see(&changing->remove->scopes, old.scope))
+        return handoff_error_set(&changing->of->error, HANDOFF_ERR_NOT_FOUND,
+                                 "no memory has this id", "id", NULL);
+    return check_old(&old, &changing->remove->scopes, changing->remove->caller,
+                     &changing->of->error);
+}
+
+/* ---- changing -------------------------------------------------------------------------------- */
+
+static enum handoff_http_operation change_of(const struct changing *changing)
+{
+    return changing->put ? HANDOFF_HTTP_PUT : HANDOFF_HTTP_DELETE;
+}
+
+static void take_change_answer(struct changing *changing)
+{
+    const struct handoff_http_request *request = &changing->request;
+    const char *name = handoff_http_operation_name(change_of(changing));
+    char why[64];
+    snprintf(why, sizeof why, "status %ld", request->status);
+    if (handoff_http_request_failed(request)) {
+        handoff_http_unavailable(name, request->failure ? request->failure : why,
+                                 &changing->of->error);
+    } else if (request->status > 299 && !(changing->remove && request->status == 404)) {
+        handoff_error_set(&changing->of->error, HANDOFF_ERR_INVALID, "the spine refused the memory",
+                          "spine", NULL);
+        handoff_error_seen(&changing->of->error, "%s: %s", name, why);
+    }
+}
+
+static bool changing_ended(struct handoff_http_call *call)
+{
+    struct changing *changing = BASE_CONTAINER_OF(call, struct changing, call);
+    const struct base_span id = changing->put ? changing->put->memory.id : changing->remove->id;
+    if (changing->looked) {
+        take_change_answer(changing);
+        return false;
+    }
+    if (prepare_change(changing, id) != HANDOFF_OK) {
+        call->unreadable = changing->of->error.code == HANDOFF_ERR_SPINE_UNAVAILABLE;
+        return false;
+    }
+    const struct handoff_http_values values = {
+        .id = id, .memory = changing->put ? &changing->put->memory : NULL};
+    changing->looked = true;
+    handoff_http_request_free(&changing->request);
+    handoff_http_make_request(changing->spine, change_of(changing), &values, &changing->request);
+    return true;
+}
+
+static enum handoff_spine_progress begin_memory_change(struct handoff_spine *spine,
+                                                       struct handoff_spine_call *of,
+                                                       struct handoff_spine_put *put,
+                                                       struct handoff_spine_remove *remove,
+                                                       struct base_span id)
+{
+    struct handoff_http_spine *http = handoff_http_spine_of(spine);
+    struct changing *changing = base_calloc(1, sizeof *changing);
+    const struct handoff_http_values values = {.id = id, .ids = &id, .id_count = 1, .limit = 1};
+    if (!changing) {
+        handoff_error_no_memory(&of->error);
+        return HANDOFF_SPINE_DONE;
+    }
+    changing->magic = CHANGING_MAGIC;
+    changing->spine = http;
+    changing->of = of;
+    changing->put = put;
+    changing->remove = remove;
+    base_arena_init(&changing->arena, 0);
+    changing->call = (struct handoff_http_call){.requests = &changing->request,
+                                                .count = 1,
+                                                .ended = changing_ended,
+                                                .give = changing_is_ready};
+    handoff_http_make_request(http, looking(http), &values, &changing->request);
+    if (handoff_http_exchange_submit(http->exchange, &changing->call))
+        return HANDOFF_SPINE_PENDING;
+    of->asked = false;
+    handoff_http_unavailable("circuit", "it failed several times in a row and is left alone",
+                             &of->error);
+    free_changing(changing);
+    return HANDOFF_SPINE_DONE;
+}
+
+enum handoff_spine_progress handoff_http_put(struct handoff_spine *spine,
+                                             struct handoff_spine_put *put)
+{
+    return begin_memory_change(spine, &put->call, put, NULL, put->memory.id);
+}
+
+enum handoff_spine_progress handoff_http_remove(struct handoff_spine *spine,
+                                                struct handoff_spine_remove *remove)
+{
+    return begin_memory_change(spine, &remove->call, NULL, remove, remove->id);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests to a remote spine, and the memories of its answers, see table.h. Pure; any thread. */
+#include <string.h>
+
+#include "client/model/model.h"
+#include "client/spine/http/table.h"
+#include "lib/base/json.h"
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+/* All but what RFC 3986 calls unreserved, so a value never ends its segment or its parameter. */
+static void append_encoded(struct base_buffer *out, struct base_span text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        const unsigned char byte = (unsigned char)text.data[i];
+        const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                           (byte >= '0' && byte <= '9') || (byte != 0 && strchr("-_~", byte));
+        if (plain)
+            base_buffer_byte(out, (char)byte);
+        else
+            base_buffer_printf(out, "%%%02X", byte);
+    }
+}
+
+static void append_encoded_ids(struct base_buffer *out, const struct handoff_http_values *values)
+{
+    for (size_t i = 0; i < values->id_count; i++) {
+        base_buffer_text(out, i > 0 ? "," : "");
+        append_encoded(out, values->ids[i]);
+    }
+}
+
+static bool is_called(struct base_span text, const char *name)
+{
+    return base_span_equal(text, base_span_text(name));
+}
+
+static void append_path_value(struct base_buffer *out, struct base_span name,
+                              const struct handoff_http_values *values)
+{
+    if (is_called(name, "id"))
+        append_encoded(out, values->id);
+    else if (is_called(name, "ids"))
+        append_encoded_ids(out, values);
+    else if (is_called(name, "query"))
+        append_encoded(out, values->query);
+    else
+        base_buffer_number(out, (int64_t)values->limit);
+}
+
+void handoff_http_compose_path(const struct handoff_http_row *row,
+                               const struct handoff_http_values *values, struct base_buffer *out)
+{
+    const struct base_span path = row->path;
+    for (size_t at = 0; at < path.size; at++) {
+        if (path.data[at] != '{') {
+            base_buffer_byte(out, path.data[at]);
+            continue;
+        }
+        const char *end = memchr(path.data + at, '}', path.size - at); /* it was checked */
+        const size_t size = (size_t)(end - path.data) - at - 1;
+        append_path_value(out, base_span(path.data + at + 1, size), values);
+        at += size + 1;
+    }
+}
+
+/* ---- bodies ---------------------------------------------------------------------------------- */
+
+static void write_texts(struct base_buffer *out, const struct base_span *texts, size_t count)
+{
+    base_buffer_byte(out, '[');
+    for (size_t i = 0; i < count; i++) {
+        base_buffer_text(out, i > 0 ? "," : "");
+        base_json_write_string(out, texts[i]);
+    }
+    base_buffer_byte(out, ']');
+}
+
+static void write_text_or_null(struct base_buffer *out, struct base_span text)
+{
+    if (text.data)
+        base_json_write_string(out, text);
+    else
+        base_buffer_text(out, "null");
+}
+
+static bool write_memory_value(struct base_buffer *out, struct base_span name,
+                               const struct handoff_memory *memory)
+{
+    if (is_called(name, "{content}"))
+        base_json_write_string(out, memory->content);
+    else if (is_called(name, "{summary}"))
+        write_text_or_null(out, memory->summary);
+    else if (is_called(name, "{importance}"))
+        base_json_write_string(out, base_span_text(handoff_importance_name(memory->importance)));
+    else if (is_called(name, "{tags}"))
+        write_texts(out, memory->tags, memory->tag_count);
+    else if (is_called(name, "{metadata}") && memory->metadata.data)
+        base_buffer_append(out, memory->metadata.data, memory->metadata.size);
+    else if (is_called(name, "{metadata}"))
+        base_buffer_text(out, "{}");
+    else if (is_called(name, "{pinned}"))
+        base_buffer_text(out, memory->pinned ? "true" : "false");
+    else if (is_called(name, "{scope}"))
+        base_json_write_string(out, memory->scope.data ? memory->scope : base_span("", 0));
+    else if (is_called(name, "{agent}"))
+        write_text_or_null(out, memory->agent);
+    else if (is_called(name, "{task_id}"))
+        write_text_or_null(out, memory->task_id);
+    else
+        return false;
+    return true;
+}
+
+/* A text that is a placeholder stands for a value; any other for itself. */
+static void write_body_text(struct base_buffer *out, struct base_span text,
+                            const struct handoff_http_values *values)
+{
+    if (is_called(text, "{id}"))
+        base_json_write_string(out, values->id);
+    else if (is_called(text, "{ids}"))
+        write_texts(out, values->ids, values->id_count);
+    else if (is_called(text, "{query}"))
+        base_json_write_string(out, values->query.data ? values->query : base_span("", 0));
+    else if (is_called(text, "{limit}"))
+        base_buffer_number(out, (int64_t)values->limit);
+    else if (!values->memory || !write_memory_value(out, text, values->memory))
+        base_json_write_string(out, text);
+}
+
+/* As deep as a document may be (BASE_JSON_DEPTH_MAX). */
+static void write_body_value(struct base_buffer *out, yyjson_val *value,
+                             const struct handoff_http_values *values)
+{
+    size_t i, n;
+    yyjson_val *key, *inner;
+    if (yyjson_is_str(value)) {
+        write_body_text(out, base_json_span(value), values);
+    } else if (yyjson_is_obj(value)) {
+        base_buffer_byte(out, '{');
+        yyjson_obj_foreach(value, i, n, key, inner)
+        {
+            base_json_write_key(out, base_json_span(key));
+            write_body_value(out, inner, values);
+        }
+        base_buffer_byte(out, '}');
+    } else if (yyjson_is_arr(value)) {
+        base_buffer_byte(out, '[');
+        yyjson_arr_foreach(value, i, n, inner)
+        {
+            base_buffer_text(out, i > 0 ? "," : "");
+            write_body_value(out, inner, values);
+        }
+        base_buffer_byte(out, ']');
+    } else {
+        base_json_write(out, value);
+    }
+}
+
+void handoff_http_compose_body(const struct handoff_http_row *row,
+                               const struct handoff_http_values *values, struct base_buffer *out)
+{
+    if (row->body)
+        write_body_value(out, row->body, values);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* NULL: the answer lacks it. */
+static yyjson_val *member_value(const struct handoff_http_table *table, yyjson_val *value,
+                                enum handoff_http_member member)
+{
+    const struct base_span pointer = table->members[member];
+    if (!pointer.data)
+        return NULL;
+    return pointer.size > 0 ? yyjson_ptr_getn(value, pointer.data, pointer.size) : value;
+}
+
+static struct base_span member_text(const struct handoff_http_table *table, yyjson_val *value,
+                                    enum handoff_http_member member)
+{
+    return base_json_span(member_value(table, value, member));
+}
+
+/* RFC 3339, or seconds or milliseconds since 1970; 0: neither. */
+static int64_t member_time(const struct handoff_http_table *table, yyjson_val *value,
+                           enum handoff_http_member member)
+{
+    enum { LAST_SECOND = INT32_MAX };
+    yyjson_val *time = member_value(table, value, member);
+    double number;
+    int64_t wall_ms = 0;
+    if (base_json_time(time, &wall_ms))
+        return wall_ms;
+    if (!time || !base_json_double(time, &number) || number < 0 || number > 1e15)
+        return 0;
+    return (int64_t)(number <= LAST_SECOND ? number * 1000 : number);
+}
+
+static bool read_tags(yyjson_val *array, struct base_arena *arena, struct handoff_memory *memory)
+{
+    size_t i, n;
+    yyjson_val *tag;
+    struct base_span *tags = base_arena_alloc(arena, (yyjson_arr_size(array) + 1) * sizeof *tags);
+    if (!tags)
+        return false;
+    yyjson_arr_foreach(array, i, n, tag)
+    {
+        if (yyjson_is_str(tag) && memory->tag_count < handoff_memory_limits_default.tags)
+            tags[memory->tag_count++] = base_json_span(tag);
+    }
+    memory->tags = tags;
+    return true;
+}
+
+static bool read_metadata(yyjson_val *value, struct base_arena *arena,
+                          struct handoff_memory *memory)
+{
+    struct base_buffer text = {.arena = arena};
+    if (!yyjson_is_obj(value))
+        return true;
+    base_json_write(&text, value);
+    memory->metadata = base_buffer_span(&text);
+    return !text.failed;
+}
+
+/* Two texts with the same number are the same text, but for chance (FNV-1a). */
+static int64_t version_of(const struct handoff_memory *memory)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    const struct base_span parts[] = {memory->content, memory->summary, memory->metadata};
+    for (size_t p = 0; p < 3; p++) {
+        for (size_t i = 0; i < parts[p].size; i++)
+            hash = (hash ^ (unsigned char)parts[p].data[i]) * UINT64_C(1099511628211);
+        hash = (hash ^ 0xff) * UINT64_C(1099511628211);
+    }
+    return (int64_t)(hash ^ (uint64_t)memory->updated_ms);
+}
+
+bool handoff_http_read_memory(const struct handoff_http_table *table, yyjson_val *value,
+                              struct base_arena *arena, struct handoff_memory *memory)
+{
+    *memory = (struct handoff_memory){
+        .id = member_text(table, value, HANDOFF_HTTP_ID),
+        .content = member_text(table, value, HANDOFF_HTTP_CONTENT),
+        .summary = member_text(table, value, HANDOFF_HTTP_SUMMARY),
+        .agent = member_text(table, value, HANDOFF_HTTP_AGENT),
+        .scope = member_text(table, value, HANDOFF_HTTP_SCOPE),
+        .task_id = member_text(table, value, HANDOFF_HTTP_TASK_ID),
+        .importance = HANDOFF_IMPORTANCE_MEDIUM,
+        .pinned = yyjson_is_true(member_value(table, value, HANDOFF_HTTP_PINNED_MEMBER)),
+        .created_ms = member_time(table, value, HANDOFF_HTTP_CREATED_AT),
+        .updated_ms = member_time(table, value, HANDOFF_HTTP_UPDATED_AT),
+    };
+    if (memory->summary.size == 0)
+        memory->summary = base_span(NULL, 0);
+    (void)handoff_importance_parse(member_text(table, value, HANDOFF_HTTP_IMPORTANCE),
+                                   &memory->importance);
+    if (!read_tags(member_value(table, value, HANDOFF_HTTP_TAGS), arena, memory) ||
+        !read_metadata(member_value(table, value, HANDOFF_HTTP_METADATA), arena, memory))
+        return false;
+    memory->version = version_of(memory);
+    return memory->id.data && memory->content.data &&
+           handoff_memory_validate(memory, &handoff_memory_limits_default, NULL) == HANDOFF_OK;
+}

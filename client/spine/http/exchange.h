@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exchange.h - HTTP requests to the one server of a remote spine, many at once, each bounded.
+ *
+ * A thread runs them with libcurl: at most so many at a time, over connections that are kept, the
+ * rest in their order. All requests of a call have one deadline, at which those that are not
+ * answered end, whatever the server does; an answer has a largest size; redirects are not followed,
+ * and no proxy is used.
+ *
+ * After some failed calls in a row the server is left alone: calls are refused at once, and the
+ * thread itself asks it now and then whether it is back (a probe). It asks a server that nobody
+ * uses, too, so that it is known when that dies.
+ */
+#ifndef HANDOFF_SPINE_HTTP_EXCHANGE_H
+#define HANDOFF_SPINE_HTTP_EXCHANGE_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "client/spine/spine.h"
+#include "lib/base/buffer.h"
+
+struct handoff_http_exchange;
+struct handoff_http_call;
+
+struct handoff_http_request {
+    const char *method;        /* constant */
+    struct base_buffer target; /* path and query, behind the base URL */
+    struct base_buffer body;   /* empty: none */
+
+    /* results */
+    long status;               /* 0: no whole answer */
+    struct base_buffer answer; /* its body */
+    const char *failure;       /* constant: why there is no answer; NULL: there is one */
+
+    /* the exchange's */
+    struct handoff_http_call *call;
+    void *easy;
+    STAILQ_ENTRY(handoff_http_request) entry;
+};
+
+/* Requests that are made together, and how they ended. */
+struct handoff_http_call {
+    struct handoff_http_request *requests;
+    size_t count; /* at least 1 */
+    /* On the exchange's thread, once all have ended. It may set other requests, and returns true
+       to have them made within the same time. */
+    bool (*ended)(struct handoff_http_call *call);
+    void (*give)(struct handoff_http_call *call); /* then; it may free the call */
+    bool unreadable; /* set by `ended`: the answers are not what they should be */
+
+    /* the exchange's */
+    int64_t deadline_ns;
+    size_t open;
+    bool probes;
+    STAILQ_ENTRY(handoff_http_call) entry;
+};
+
+struct handoff_http_exchange_options {
+    const char *url;          /* http or https, with a host, without a trailing slash */
+    const char *bearer_token; /* NULL: none */
+    const char *ca_file, *cert_file, *key_file; /* each may be NULL */
+    int64_t timeout_ms;
+    unsigned connections;
+    /* Makes the request by which it is asked whether it is back, on the exchange's thread. */
+    void (*make_probe)(void *context, struct handoff_http_request *request);
+    bool (*is_probe_readable)(void *context, const struct handoff_http_request *request);
+    void *context;
+};
+
+/* Texts are copied. invalid_request: the URL or a file; out_of_memory, also for want of a thread.
+ */
+enum handoff_code handoff_http_exchange_open(struct handoff_http_exchange **exchange,
+                                             const struct handoff_http_exchange_options *options,
+                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Nothing may be pending. Takes a pointer to NULL. */
+void handoff_http_exchange_close(struct handoff_http_exchange **exchange);
+
+/* Any thread. false: the server is left alone for now, and nothing is done. */
+bool handoff_http_exchange_submit(struct handoff_http_exchange *exchange,
+                                  struct handoff_http_call *call);
+
+/* It answered when it was asked last. Any thread. */
+bool handoff_http_exchange_is_up(const struct handoff_http_exchange *exchange);
+
+/* Whether this answer says that the server is at fault: none, 401, 403, 429, 3xx or 5xx. */
+bool handoff_http_request_failed(const struct handoff_http_request *request);
+
+void handoff_http_request_free(struct handoff_http_request *request);
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding memories by HTTP: one request for all ids where the server can do that, else one for
+ * each; one for the pins; one for the best or the newest. All at once, within one time. If one of
+ * them fails, the call does: what is half of an answer would look like memories that are gone.
+ *
+ * Answers are read on the exchange's thread.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/spine/http/http_internal.h"
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/container.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum { FINDING_MAGIC = 0x66696e64 };
+
+struct finding {
+    unsigned magic;
+    struct base_mail mail;
+    struct handoff_http_spine *spine;
+    struct handoff_spine_resolve *resolve;
+    struct handoff_http_call call;
+    enum handoff_http_operation *operations; /* of each request */
+    size_t room;                             /* in resolve->found */
+    struct handoff_http_request requests[];
+};
+
+static void free_finding(struct finding *finding)
+{
+    for (size_t i = 0; i < finding->call.count; i++)
+        handoff_http_request_free(&finding->requests[i]);
+    base_free(finding->operations);
+    finding->magic = 0;
+    base_free(finding);
+}
+
+/* ---- what was found: on the exchange's thread ------------------------------------------------ */
+
+static bool reserve_found(struct finding *finding, size_t more)
+{
+    struct handoff_spine_resolve *resolve = finding->resolve;
+    const size_t wanted = resolve->found_count + more;
+    if (wanted <= finding->room)
+        return true;
+    struct handoff_found_memory *grown =
+        base_arena_alloc(resolve->arena, 2 * wanted * sizeof *grown);
+    if (!grown)
+        return false;
+    if (resolve->found_count > 0)
+        memcpy(grown, resolve->found, resolve->found_count * sizeof *grown);
+    resolve->found = grown;
+    finding->room = 2 * wanted;
+    return true;
+}
+
+static struct handoff_found_memory *find_found(const struct handoff_spine_resolve *resolve,
+                                               struct base_span id)
+{
+    for (size_t i = 0; i < resolve->found_count; i++) {
+        if (base_span_equal(resolve->found[i].memory.id, id))
+            return &resolve->found[i];
+    }
+    return NULL;
+}
+
+static bool was_asked_for(const struct handoff_spine_resolve *resolve, struct base_span id)
+{
+    for (size_t i = 0; i < resolve->id_count; i++) {
+        if (base_span_equal(resolve->ids[i], id))
+            return true;
+    }
+    return false;
+}
+
+static unsigned origin_of(enum handoff_http_operation operation)
+{
+    switch (operation) {
+    case HANDOFF_HTTP_GET:
+    case HANDOFF_HTTP_GET_MANY:
+        return HANDOFF_ORIGIN_ASKED;
+    case HANDOFF_HTTP_PINNED:
+        return HANDOFF_ORIGIN_PINNED;
+    default:
+        return HANDOFF_ORIGIN_RECENT;
+    }
+}
+
+/* Of `many` in the order of the answer, the one at `place`. */
+static double share_of_place(size_t place, size_t many)
+{
+    return (double)(many - place) / (double)many;
+}
+
+static bool add_found(struct finding *finding, const struct handoff_memory *memory,
+                      enum handoff_http_operation operation, double share)
+{
+    struct handoff_spine_resolve *resolve = finding->resolve;
+    struct handoff_found_memory *found = find_found(resolve, memory->id);
+    if (!found) {
+        if (!reserve_found(finding, 1))
+            return false;
+        found = &resolve->found[resolve->found_count++];
+        *found = (struct handoff_found_memory){.memory = *memory, .tokens = {-1, -1, -1}};
+    }
+    found->origin |= origin_of(operation);
+    if (operation == HANDOFF_HTTP_SEARCH)
+        found->relevance = share;
+    if (operation == HANDOFF_HTTP_SEARCH || operation == HANDOFF_HTTP_RECENT)
+        found->score = share;
+    if (operation != HANDOFF_HTTP_GET && resolve->task.size > 0 &&
+        base_span_equal(memory->task_id, resolve->task))
+        found->origin |= HANDOFF_ORIGIN_TASK;
+    return true;
+}
+
+/* A memory that cannot be used, or that the caller does not see, is as if it were not there. */
+static bool take_memory_value(struct finding *finding, yyjson_val *value,
+                              enum handoff_http_operation operation, double share)
+{
+    struct handoff_spine_resolve *resolve = finding->resolve;
+    struct handoff_memory memory;
+    if (!handoff_http_read_memory(&finding->spine->table, value, resolve->arena, &memory) ||
+        !handoff_scopes_see(&resolve->scopes, memory.scope))
+        return true;
+    if (origin_of(operation) == HANDOFF_ORIGIN_ASKED && !was_asked_for(resolve, memory.id))
+        return true;
+    if (operation == HANDOFF_HTTP_PINNED)
+        memory.pinned = true;
+    if (memory.created_ms == 0)
+        memory.created_ms =
+            memory.updated_ms ? memory.updated_ms : base_wall_ms(&base_clock_system);
+    return add_found(finding, &memory, operation, share);
+}
+
+static bool take_memory_values(struct finding *finding, yyjson_val *values,
+                               enum handoff_http_operation operation)
+{
+    const struct handoff_spine_resolve *resolve = finding->resolve;
+    const bool ranked = origin_of(operation) == HANDOFF_ORIGIN_RECENT;
+    const size_t from = ranked ? resolve->skip : 0;
+    const size_t to = ranked ? resolve->skip + resolve->recent : SIZE_MAX;
+    const size_t many = yyjson_arr_size(values);
+    size_t i, n;
+    yyjson_val *value;
+    bool taken = true;
+    if (yyjson_is_obj(values))
+        return take_memory_value(finding, values, operation, 1);
+    yyjson_arr_foreach(values, i, n, value)
+    {
+        if (taken && i >= from && i < to)
+            taken = take_memory_value(finding, value, operation, share_of_place(i, many));
+    }
+    return taken;
+}
+
+static enum handoff_code take_answer_of(struct finding *finding, size_t which)
+{
+    struct handoff_spine_resolve *resolve = finding->resolve;
+    const struct handoff_http_request *request = &finding->requests[which];
+    const enum handoff_http_operation operation = finding->operations[which];
+    if (operation == HANDOFF_HTTP_GET && !request->failure &&
+        (request->status == 404 || request->status == 410))
+        return HANDOFF_OK;
+    yyjson_val *values = handoff_http_read_answer(finding->spine, operation, request,
+                                                  resolve->arena, &resolve->call.error);
+    if (!values)
+        return resolve->call.error.code;
+    return take_memory_values(finding, values, operation)
+               ? HANDOFF_OK
+               : handoff_error_no_memory(&resolve->call.error);
+}
+
+static int compare_scores(const void *left, const void *right)
+{
+    const struct handoff_found_memory *a = left, *b = right;
+    if (a->score > b->score || a->score < b->score)
+        return a->score > b->score ? -1 : 1;
+    return (a->memory.created_ms < b->memory.created_ms) -
+           (a->memory.created_ms > b->memory.created_ms);
+}
+
+static bool list_missing(struct handoff_spine_resolve *resolve)
+{
+    resolve->missing =
+        base_arena_alloc(resolve->arena, (resolve->id_count + 1) * sizeof *resolve->missing);
+    if (!resolve->missing)
+        return false;
+    for (size_t i = 0; i < resolve->id_count; i++) {
+        bool named = find_found(resolve, resolve->ids[i]) != NULL;
+        for (size_t j = 0; j < resolve->missing_count && !named; j++)
+            named = base_span_equal(resolve->missing[j], resolve->ids[i]);
+        if (!named)
+            resolve->missing[resolve->missing_count++] = resolve->ids[i];
+    }
+    return true;
+}
+
+static void give_finding(struct base_mail *mail)
+{
+    struct finding *finding = BASE_CONTAINER_OF(mail, struct finding, mail);
+    BASE_CHECK_MAGIC(finding, FINDING_MAGIC);
+    struct handoff_spine_resolve *resolve = finding->resolve;
+    free_finding(finding);
+    resolve->call.done(&resolve->call);
+}
+
+static void finding_is_ready(struct handoff_http_call *call)
+{
+    struct finding *finding = BASE_CONTAINER_OF(call, struct finding, call);
+    finding->mail.deliver = give_finding;
+    base_mailbox_post(finding->resolve->call.mailbox, &finding->mail);
+}
+
+static bool finding_ended(struct handoff_http_call *call)
+{
+    struct finding *finding = BASE_CONTAINER_OF(call, struct finding, call);
+    struct handoff_spine_resolve *resolve = finding->resolve;
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < call->count && code == HANDOFF_OK; i++)
+        code = take_answer_of(finding, i);
+    if (code == HANDOFF_OK && !list_missing(resolve))
+        code = handoff_error_no_memory(&resolve->call.error);
+    if (code == HANDOFF_OK && resolve->found_count > 0)
+        qsort(resolve->found, resolve->found_count, sizeof *resolve->found, compare_scores);
+    if (code != HANDOFF_OK)
+        resolve->found_count = resolve->missing_count = 0;
+    call->unreadable = code == HANDOFF_ERR_SPINE_UNAVAILABLE;
+    return false;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static bool table_has(const struct finding *finding, enum handoff_http_operation operation)
+{
+    return finding->spine->table.rows[operation].method != NULL;
+}
+
+static void ask_server_for(struct finding *finding, enum handoff_http_operation operation,
+                           const struct handoff_http_values *values)
+{
+    const size_t at = finding->call.count++;
+    finding->operations[at] = operation;
+    handoff_http_make_request(finding->spine, operation, values, &finding->requests[at]);
+}
+
+static void ask_for_ids(struct finding *finding)
+{
+    const struct handoff_spine_resolve *resolve = finding->resolve;
+    const bool one_by_one = !table_has(finding, HANDOFF_HTTP_GET_MANY) ||
+                            (resolve->id_count == 1 && table_has(finding, HANDOFF_HTTP_GET));
+    const struct handoff_http_values all = {
+        .ids = resolve->ids, .id_count = resolve->id_count, .limit = resolve->id_count};
+    if (!one_by_one) {
+        ask_server_for(finding, HANDOFF_HTTP_GET_MANY, &all);
+        return;
+    }
+    for (size_t i = 0; i < resolve->id_count; i++) {
+        const struct handoff_http_values one = {.id = resolve->ids[i]};
+        ask_server_for(finding, HANDOFF_HTTP_GET, &one);
+    }
+}
+
+/* Without the operation there is nothing to find, and the answer says that it is not complete. */
+static void ask_for_best(struct finding *finding)
+{
+    struct handoff_spine_resolve *resolve = finding->resolve;
+    const struct handoff_http_values values = {.query = resolve->query,
+                                               .limit = resolve->recent + resolve->skip};
+    if (resolve->query.size > 0 && table_has(finding, HANDOFF_HTTP_SEARCH))
+        ask_server_for(finding, HANDOFF_HTTP_SEARCH, &values);
+    else if (table_has(finding, HANDOFF_HTTP_RECENT))
+        ask_server_for(finding, HANDOFF_HTTP_RECENT, &values);
+    else
+        resolve->incomplete = true;
+}
+
+static void ask_for_all(struct finding *finding)
+{
+    const struct handoff_spine_resolve *resolve = finding->resolve;
+    const struct handoff_http_values pins = {.limit = handoff_memory_limits_default.pins};
+    if (resolve->id_count > 0)
+        ask_for_ids(finding);
+    if (resolve->pins && table_has(finding, HANDOFF_HTTP_PINNED))
+        ask_server_for(finding, HANDOFF_HTTP_PINNED, &pins);
+    if (resolve->recent > 0)
+        ask_for_best(finding);
+}
+
+static struct finding *make_finding(struct handoff_http_spine *spine,
+                                    struct handoff_spine_resolve *resolve)
+{
+    const size_t most = resolve->id_count + 2;
+    struct finding *finding = base_calloc(1, sizeof *finding + most * sizeof finding->requests[0]);
+    if (!finding)
+        return NULL;
+    finding->operations = base_calloc(most, sizeof *finding->operations);
+    if (!finding->operations) {
+        base_free(finding);
+        return NULL;
+    }
+    finding->magic = FINDING_MAGIC;
+    finding->spine = spine;
+    finding->resolve = resolve;
+    finding->call.requests = finding->requests;
+    finding->call.ended = finding_ended;
+    finding->call.give = finding_is_ready;
+    return finding;
+}
+
+enum handoff_spine_progress handoff_http_resolve(struct handoff_spine *spine,
+                                                 struct handoff_spine_resolve *resolve)
+{
+    struct handoff_http_spine *http = handoff_http_spine_of(spine);
+    struct finding *finding = make_finding(http, resolve);
+    resolve->incomplete = false;
+    if (!finding) {
+        handoff_error_no_memory(&resolve->call.error);
+        return HANDOFF_SPINE_DONE;
+    }
+    ask_for_all(finding);
+    if (finding->call.count == 0) {
+        resolve->call.asked = false;
+        free_finding(finding);
+        return HANDOFF_SPINE_DONE;
+    }
+    if (handoff_http_exchange_submit(http->exchange, &finding->call))
+        return HANDOFF_SPINE_PENDING;
+    resolve->call.asked = false;
+    handoff_http_unavailable("circuit", "it failed several times in a row and is left alone",
+                             &resolve->call.error);
+    free_finding(finding);
+    return HANDOFF_SPINE_DONE;
+}

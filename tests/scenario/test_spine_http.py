@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""Memories behind an HTTP server: found, stored and deleted there; and a server that does anything but answer."""
+
+import http.server
+import json
+import pathlib
+import re
+import socket
+import struct
+import tempfile
+import threading
+import time
+import unittest
+import urllib.parse
+
+from harness.agents import daemon_with
+from harness.chain import Chain, memories, missing, pullers
+from harness.receiver import Server
+from harness.wait import eventually
+
+TABLE = {
+    "memory": {"content": "/text", "scope": "/tenant", "created_at": "/created"},
+    "operations": {
+        "get": {"method": "GET", "path": "/facts/{id}", "memories": "/fact"},
+        "get_many": {"method": "POST", "path": "/facts/batch", "body": {"keys": "{ids}"}, "memories": "/facts"},
+        "search": {"method": "POST", "path": "/search", "body": {"q": "{query}", "top": "{limit}"}, "memories": "/facts"},
+        "recent": {"method": "GET", "path": "/facts?newest={limit}", "memories": "/facts"},
+        "pinned": {"method": "GET", "path": "/facts?pinned=1", "memories": "/facts"},
+        "put": {"method": "PUT", "path": "/facts/{id}", "body": {
+            "id": "{id}", "text": "{content}", "tenant": "{scope}", "agent": "{agent}", "pinned": "{pinned}"}},
+        "delete": {"method": "DELETE", "path": "/facts/{id}"}}}
+TOKEN = "spine-0123456789abcdef"
+SPINE_UP = re.compile(r"^handoff_spine_up (\d)$", re.MULTILINE)
+
+
+class FactServer:
+    """A server of facts in memory; `trouble` takes the place of its answers."""
+
+    def __init__(self):
+        self.facts, self.seen, self.trouble = {}, [], None
+        self.release = threading.Event()
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def any_method(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                server.seen.append((self.command, self.path, body, dict(self.headers)))
+                if server.trouble:
+                    self.close_connection = True
+                    server.trouble(self)
+                else:
+                    self.reply(*server.answer(self.command, self.path, body))
+
+            do_GET = do_POST = do_PUT = do_DELETE = any_method
+
+            def reply(self, status, document=None, **headers):
+                text = b"" if document is None else json.dumps(document).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def store(self, name, text="a fact", **more):
+        self.facts[name] = {"id": name, "text": text, "created": 1700000000 + len(self.facts), **more}
+
+    def answer(self, method, path, body):
+        parts = urllib.parse.urlsplit(path)
+        name = urllib.parse.unquote(parts.path.removeprefix("/facts/"))
+        query = urllib.parse.parse_qs(parts.query)
+        document = json.loads(body) if body else {}
+        if parts.path == "/facts/batch":
+            found = [self.facts[key] for key in document["keys"] if key in self.facts]
+        elif parts.path == "/search":
+            found = [fact for fact in self.facts.values() if set(fact["text"].split()) & set(document["q"].split())]
+            found = found[:document["top"]]
+        elif parts.path == "/facts" and "pinned" in query:
+            found = [fact for fact in self.facts.values() if fact.get("pinned")]
+        elif parts.path == "/facts":
+            found = list(self.facts.values())[::-1][:int(query["newest"][0])]
+        elif method == "PUT":
+            self.store(name, **{key: value for key, value in document.items() if key != "id"})
+            return 200, self.facts[name]
+        elif name not in self.facts:
+            return 404, {"error": "no such fact"}
+        elif method == "DELETE":
+            del self.facts[name]
+            return 204, None
+        else:
+            return 200, {"fact": self.facts[name]}
+        return 200, {"facts": found}
+
+    def asked(self, *starts):
+        """Requests to these paths, without probes."""
+        return [entry for entry in self.seen if entry[1].startswith(starts) and "probe" not in entry[1]]
+
+    # ---- troubles
+
+    def silent(self, _):
+        self.release.wait(20)
+
+    def drip(self, handler):
+        try:
+            for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n" + b" " * 500:
+                handler.wfile.write(bytes([byte]))
+                if self.release.wait(0.02):
+                    return
+        except OSError:
+            pass  # the other side has had enough
+
+    @staticmethod
+    def flood(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(100_000_000))
+        handler.end_headers()
+        try:
+            for _ in range(1600):
+                handler.wfile.write(b"x" * 65536)
+        except OSError:
+            pass
+
+    @staticmethod
+    def reset(handler):
+        with socket.socket(fileno=handler.request.detach()) as plain:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    @staticmethod
+    def not_http(handler):
+        handler.wfile.write(b"\x00\xff\x16SSH-2.0-what\r\n\r\n" * 10)
+
+    @staticmethod
+    def not_json(handler):
+        text = b"<html>it works</html>"
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
+
+    @staticmethod
+    def another_document(handler):
+        handler.reply(200, {"items": 7})
+
+    def redirect(self, handler):
+        handler.reply(302, None, Location=self.url + "/elsewhere")
+
+    @staticmethod
+    def fails(handler):
+        handler.reply(500, {"error": "oh no"})
+
+    @staticmethod
+    def rejects(handler):
+        handler.reply(401, {"error": "who are you"})
+
+    def close(self):
+        self.release.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self.close()
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def start(self, table=TABLE, **keys):
+        self.server = self.enterContext(FactServer())
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "spine.json").write_text(json.dumps(table))
+        (folder / "token").write_text(TOKEN + "\n")
+        self.daemon = self.enterContext(daemon_with(
+            pullers("researcher", "analyst", "coder"),
+            spine={"kind": "http", "url": self.server.url, "operations_file": str(folder / "spine.json"),
+                   "token_file": str(folder / "token"), **keys}))
+        self.chain = Chain(self.daemon, self.id().rpartition(".")[2][-60:])
+
+    def up(self):
+        return int(SPINE_UP.search(self.daemon.web.get("/metrics").text)[1])
+
+    def memory(self, method, name, body=None):
+        return self.chain.call(method, f"/v1/memories/{name}", body)
+
+
+class Finding(Case):
+    def test_by_id_all_in_one_request(self):
+        self.start()
+        for i in range(20):
+            self.server.store(f"ms-{i}", f"fact {i}")
+        envelope = self.chain.hand("researcher", "analyst", memory_ids=[f"ms-{i}" for i in range(20)] + ["gone-1"])
+        self.assertEqual({name: memory["content"] for name, memory in memories(envelope).items()},
+                         {f"ms-{i}": f"fact {i}" for i in range(20)})
+        self.assertEqual(missing(envelope)["gone-1"]["reason"], "not_found")
+        self.assertEqual([entry[1] for entry in self.server.asked("/facts")], ["/facts/batch"])
+        self.assertEqual(memories(envelope)["ms-0"]["created_at"], "2023-11-14T22:13:20.000Z")
+
+    def test_by_id_one_by_one_where_there_is_no_batch(self):
+        table = {**TABLE, "operations": {key: row for key, row in TABLE["operations"].items() if key != "get_many"}}
+        self.start(table)
+        self.server.store("ms-1")
+        envelope = self.chain.hand("researcher", "analyst", memory_ids=["ms-1", "ms-2"])
+        self.assertEqual((list(memories(envelope)), list(missing(envelope))), (["ms-1"], ["ms-2"]))
+        self.assertEqual(sorted(entry[1] for entry in self.server.asked("/facts")), ["/facts/ms-1", "/facts/ms-2"])
+
+    def test_pins_and_what_fits_the_task(self):
+        self.start()
+        self.server.store("pin-1", "always", pinned=True)
+        self.server.store("fit-1", "the zeppelin is inspected")
+        self.server.store("other-1", "nothing of it")
+        envelope = self.chain.hand("researcher", "analyst", summary="inspect the zeppelin", include_recent=5, include_pins=True)
+        self.assertEqual(sorted(memories(envelope)), ["fit-1", "pin-1"])
+        self.assertEqual(memories(envelope)["pin-1"]["pinned"], True)
+
+    def test_only_the_scopes_of_the_request_are_seen(self):
+        self.start()
+        self.server.store("alice-1", tenant="user:alice")
+        self.server.store("bob-1", tenant="user:bob")
+        envelope = self.chain.hand("researcher", "analyst", memory_ids=["alice-1", "bob-1"], scope="user:alice")
+        self.assertEqual((list(memories(envelope)), list(missing(envelope))), (["alice-1"], ["bob-1"]))
+
+    def test_an_id_stays_in_its_place(self):
+        self.start({**TABLE, "operations": {"get": TABLE["operations"]["get"]}})
+        self.server.store("a:b")
+        self.assertEqual(self.memory("GET", "a%3Ab").json()["content"], "a fact")
+        self.assertEqual(self.memory("GET", "..%2Fadmin").status, 400)
+        self.assertEqual([entry[1] for entry in self.server.asked("/")], ["/facts/a%3Ab"])
+
+    def test_the_token_is_sent_and_never_logged(self):
+        self.start()
+        self.memory("GET", "ms-1")
+        self.assertEqual(self.server.asked("/facts")[0][3]["Authorization"], f"Bearer {TOKEN}")
+        self.assertNotIn(TOKEN, self.daemon.log())
+
+
+class Changing(Case):
+    def test_memories_are_stored_and_deleted_there(self):
+        self.start()
+        reply = self.memory("PUT", "ms-1", {"content": "new", "scope": "user:alice", "pinned": True})
+        self.assertEqual((reply.status, reply.json()["content"], reply.json()["pinned"]), (201, "new", True), reply)
+        self.assertEqual((self.server.facts["ms-1"]["text"], self.server.facts["ms-1"]["tenant"]), ("new", "user:alice"))
+        self.assertEqual(self.memory("PUT", "ms-1", {"content": "newer"}).status, 200)
+        self.assertEqual(self.memory("GET", "ms-1").json()["content"], "newer")
+        self.assertEqual((self.memory("DELETE", "ms-1").status, self.server.facts), (204, {}))
+        self.assertEqual(self.memory("DELETE", "ms-1").status, 404)
+
+    def test_what_it_lacks_is_said_at_the_start_and_refused_clearly(self):
+        self.start({**TABLE, "operations": {"get": TABLE["operations"]["get"]}})
+        [line] = self.daemon.events("spine_lacks")
+        self.assertEqual(line["operations"], "search, recent, pinned, put, delete")
+        for method, body in ("PUT", {"content": "x"}), ("DELETE", None):
+            reply = self.memory(method, "ms-1", body)
+            self.assertEqual((reply.status, reply.json()["code"]), (501, "unsupported_by_spine"), reply)
+        envelope = self.chain.hand("researcher", "analyst", include_recent=5)
+        self.assertEqual(missing(envelope)["*recent"]["reason"], "search_incomplete")
+
+
+class Trouble(Case):
+    def test_whatever_it_does_a_handoff_waits_no_longer_than_the_timeout(self):
+        for name in ("silent", "drip", "flood", "reset", "not_http", "not_json", "another_document", "redirect", "fails",
+                     "rejects"):
+            with self.subTest(name):
+                self.start(timeout="700ms")
+                self.server.store("ms-1")
+                self.server.trouble = getattr(self.server, name)
+                began = time.monotonic()
+                envelope = self.chain.hand("researcher", "analyst", memory_ids=["ms-1"], include_pins=True)
+                self.assertLess(time.monotonic() - began, 5)
+                self.assertEqual({key: entry["reason"] for key, entry in missing(envelope).items()},
+                                 {"ms-1": "spine_unavailable", "*pinned": "spine_unavailable"})
+                self.assertEqual(envelope["completeness"]["ratio"], 0)
+                self.assertEqual(self.server.asked("/elsewhere"), [])
+                self.assertEqual(self.up(), 0)
+                reply = self.memory("GET", "ms-1")
+                self.assertEqual((reply.status, reply.json()["code"]), (503, "spine_unavailable"), reply)
+                self.server.release.set()
+
+    def test_after_an_outage_all_is_found_again(self):
+        self.start(timeout="300ms")
+        self.server.store("ms-1")
+        self.server.trouble = self.server.fails
+        handoffs = [self.chain.hand("researcher", "analyst", new_chain=True, memory_ids=["ms-1"]) for _ in range(20)]
+        self.assertEqual({missing(envelope)["ms-1"]["reason"] for envelope in handoffs}, {"spine_unavailable"})
+        self.assertEqual(self.up(), 0)
+        asked = len(self.server.asked("/facts"))
+        self.assertLess(asked, 20)  # it is left alone after a few
+        self.server.trouble = None
+        eventually(lambda: self.up() == 1, "it is known to be back, though no handoff asks")
+        for envelope in handoffs:
+            reply = self.chain.call("POST", f"/v1/handoffs/{envelope['id']}/memories", {"missing": True})
+            self.assertEqual([item["id"] for item in reply.json()["found"]], ["ms-1"], reply)
+
+    def test_a_server_that_dies_on_a_quiet_day_is_noticed(self):
+        self.start(timeout="300ms")
+        self.assertEqual(self.up(), 1)
+        self.server.trouble = self.server.reset
+        eventually(lambda: self.up() == 0, "it is known to be down, though no handoff asks")
+
+    def test_handoffs_without_memories_do_not_wait_for_a_slow_one(self):
+        self.start(timeout="5s")
+        self.server.trouble = self.server.silent
+        waiting = threading.Thread(target=self.chain.hand, args=("researcher", "coder"),
+                                   kwargs={"memory_ids": ["ms-1"], "new_chain": True})
+        waiting.start()
+        eventually(lambda: self.server.asked("/facts"), "the spine is asked")
+        began = time.monotonic()
+        for _ in range(20):
+            self.chain.hand("researcher", "analyst", new_chain=True)
+        self.assertLess(time.monotonic() - began, 3)
+        self.assertTrue(waiting.is_alive())
+        self.server.release.set()
+        waiting.join()
+
+
+if __name__ == "__main__":
+    unittest.main()
