@@ -4,6 +4,8 @@
 
 import collections
 import concurrent.futures
+import os
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -13,6 +15,7 @@ from harness.agents import Caller, config, daemon_with
 from harness.receiver import Receiver, ack, status
 from test_channels import CHANNEL, Case
 
+HANDOFFCTL = os.environ["HANDOFFCTL"]
 NEWS = "news"  # in no configuration
 
 
@@ -222,6 +225,31 @@ class CatchingUp(Subscribing):
         self.assertEqual(self.caller.call("POST", f"/v1/parked/{parked}/replay").status, 200)
         self.wait_for_states(made["id"], code_generator="acknowledged", doc_writer="acknowledged")
         self.check_store()
+
+
+class CommandLine(Subscribing):
+    def ctl(self, *words, code=0):
+        done = subprocess.run([HANDOFFCTL, "channels", *words, "--api.url", self.daemon.api.url], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_receivers_subscribe_and_leave(self):
+        self.start({"code-generator": None}, agents={"doc-writer": {}})
+        self.publish()
+        self.assertEqual(self.ctl("subscribe", NEWS, "doc-writer"), f"doc-writer receives {NEWS}\n")
+        self.assertEqual(self.ctl("subscribe", CHANNEL, "doc-writer", "--from", "all"),
+                         f"doc-writer is catching up with {CHANNEL}\n")
+        eventually(lambda: self.channel()["doc-writer"] == (1, 0), "it has caught up")
+        eventually(lambda: not self.receivers_of()["doc-writer"][2], "it is current")
+        shown = [line.split() for line in self.ctl("show", CHANNEL).splitlines()]
+        self.assertEqual(shown[0], ["CHANNEL", "RECEIVER", "SUBSCRIBED", "PENDING", "OLDEST", "PARKED"])
+        self.assertEqual([row[:4] for row in shown[1:]],
+                         [[CHANNEL, "code-generator", "configured", "1"], [CHANNEL, "doc-writer", "yes", "1"]])
+        self.assertIn(NEWS, self.ctl("list"))
+        self.assertEqual(self.ctl("unsubscribe", NEWS, "doc-writer"), f"doc-writer has left {NEWS}\n")
+        self.ctl("show", NEWS, code=4)
+        self.ctl("unsubscribe", NEWS, "doc-writer", code=4)
 
 
 class Access(Subscribing):
