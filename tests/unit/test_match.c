@@ -555,6 +555,121 @@ static void a_longer_list_begins_as_a_shorter_one(void **state)
         assert_int_equal(match.places[i].seq, before[i]);
 }
 
+/* ---- as a look at all of them
+ * ------------------------------------------------------------------------------ */
+
+/* Words that most, many, some and few memories have. */
+static const struct {
+    const char *text;
+    unsigned percent;
+} pool[] = {{"error", 95},   {"deploy", 90}, {"status", 80},  {"service", 70}, {"check", 60},
+            {"request", 50}, {"value", 40},  {"timeout", 25}, {"gateway", 15}, {"invoice", 8},
+            {"ledger", 4},   {"refund", 2},  {"webhook", 1},  {"quorum", 1}};
+
+enum { POOL = sizeof pool / sizeof *pool, COLLECTION = 4000, QUERIES = 60, QUERY_WORDS = 4 };
+
+static uint16_t queries[QUERIES]; /* sets of words of the pool; the i-th is all of memory i + 1 */
+
+/* What is known of the collection without an index, by seq. */
+static uint16_t made[COLLECTION + 1];
+static double with_word[POOL];
+
+static void write_pool_words(uint16_t words, char *text, size_t room)
+{
+    size_t size = 0;
+    text[0] = '\0';
+    for (unsigned i = 0; i < POOL; i++)
+        if (words >> i & 1)
+            size += (size_t)snprintf(text + size, room - size, "%s ", pool[i].text);
+}
+
+/* All are of one length: what a longer one lacks in words would not count. */
+static void remember_pool_words(uint16_t words)
+{
+    const unsigned plain = POOL + 4 - (unsigned)__builtin_popcount(words);
+    char text[1024];
+    size_t size = 0;
+    for (unsigned i = 0; i < plain; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "plain%d ", (int)draw(5000));
+    write_pool_words(words, text + size, sizeof text - size);
+    const int64_t seq = remember(text);
+    made[seq] = words;
+    for (unsigned i = 0; i < POOL; i++)
+        with_word[i] += words >> i & 1;
+}
+
+static void draw_queries(void)
+{
+    for (int i = 0; i < QUERIES; i++) {
+        const int count = 2 + (int)draw(QUERY_WORDS - 1);
+        for (queries[i] = 0; __builtin_popcount(queries[i]) < count;)
+            queries[i] |= (uint16_t)(1u << draw(POOL));
+    }
+}
+
+/* Which has no query's words all. */
+static uint16_t draw_words(void)
+{
+    uint16_t words = 0;
+    for (unsigned i = 0; i < POOL; i++)
+        words |= (uint16_t)((unsigned)(draw(100) < pool[i].percent) << i);
+    for (int i = 0; i < QUERIES; i++)
+        while ((words & queries[i]) == queries[i])
+            words &= (uint16_t) ~(1u << draw(POOL));
+    return words;
+}
+
+/* BM25, where all lengths are the same and each word occurs once. */
+static double relevance_of(int64_t seq, uint16_t query)
+{
+    double score = 0;
+    for (unsigned i = 0; i < POOL; i++)
+        if (query & made[seq] & 1u << i)
+            score += log(1 + (COLLECTION - with_word[i] + 0.5) / (with_word[i] + 0.5));
+    return score;
+}
+
+/* Whether a look at all memories finds it among so many best ones. */
+static bool is_among_best(int64_t wanted, uint16_t query, unsigned most)
+{
+    const double score = relevance_of(wanted, query);
+    unsigned better = 0;
+    for (int64_t seq = 1; seq <= COLLECTION; seq++)
+        better += relevance_of(seq, query) > score;
+    return better < most;
+}
+
+static bool is_found(int64_t wanted)
+{
+    for (size_t i = 0; i < match.count; i++)
+        if (match.places[i].seq == wanted)
+            return true;
+    return false;
+}
+
+/* It is older than all that have some of the words. The index may leave out words that say next to
+   nothing. */
+static void what_has_all_words_is_found_however_common_they_are(void **state)
+{
+    char text[256];
+    unsigned tried = 0;
+    (void)state;
+    memset(with_word, 0, sizeof with_word);
+    draw_queries();
+    for (int i = 0; i < COLLECTION; i++)
+        remember_pool_words(i < QUERIES ? queries[i] : draw_words());
+    for (int i = 0; i < QUERIES; i++) {
+        if (!is_among_best(i + 1, queries[i], WANTED / 4))
+            continue;
+        write_pool_words(queries[i], text, sizeof text);
+        search(text);
+        if (!is_found(i + 1))
+            fail_msg("what has all of \"%s\" is not found", text);
+        tried++;
+    }
+    assert_true(tried > QUERIES / 4);
+}
+
 #define WITH_STAGE(test)     cmocka_unit_test_setup_teardown(test, begin, end)
 #define WITH_CRANFIELD(test) cmocka_unit_test_setup_teardown(test, open_cranfield, end)
 
@@ -575,6 +690,7 @@ int main(void)
         WITH_STAGE(a_misspelt_word_does_not_hide_what_the_others_find),
         WITH_STAGE(many_misspelt_words_hide_nothing_either),
         WITH_STAGE(a_longer_list_begins_as_a_shorter_one),
+        WITH_STAGE(what_has_all_words_is_found_however_common_they_are),
         WITH_STAGE(nearly_the_same_take_one_place),
         WITH_STAGE(memories_that_differ_in_a_number_are_both_given),
         WITH_STAGE(words_that_fit_are_told_the_telling_ones_first),
