@@ -167,11 +167,12 @@ extern const struct handoff_call handoff_calls[HANDOFF_CALLS];
 extern const struct handoff_fields handoff_shape_handoff, handoff_shape_handoffs,
     handoff_shape_attempts, handoff_shape_ledger, handoff_shape_task, handoff_shape_task_end,
     handoff_shape_agents, handoff_shape_parked_groups, handoff_shape_prospect,
-    handoff_shape_decisions, handoff_shape_job, handoff_shape_jobs, handoff_shape_job_items,
-    handoff_shape_forecast, handoff_shape_replay, handoff_shape_replays, handoff_shape_memory,
-    handoff_shape_memories, handoff_shape_observed, handoff_shape_channel, handoff_shape_channels,
-    handoff_shape_subscription, handoff_shape_publication, handoff_shape_publications,
-    handoff_shape_recovered, handoff_shape_problem, handoff_shape_openapi;
+    handoff_shape_edit_preview, handoff_shape_decisions, handoff_shape_job, handoff_shape_jobs,
+    handoff_shape_job_items, handoff_shape_forecast, handoff_shape_replay, handoff_shape_replays,
+    handoff_shape_memory, handoff_shape_memories, handoff_shape_observed, handoff_shape_channel,
+    handoff_shape_channels, handoff_shape_subscription, handoff_shape_publication,
+    handoff_shape_publications, handoff_shape_recovered, handoff_shape_problem,
+    handoff_shape_openapi;
 /* Documents with schemas of their own (docs/schema), in the forms that Accept asks for; and as an
  * inbox gives them. */
 extern const struct handoff_fields handoff_shape_envelope, handoff_shape_pulled;

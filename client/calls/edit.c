@@ -9,6 +9,7 @@
 
 #include "client/assemble/request.h"
 #include "client/envelope/read.h"
+#include "client/store/ledger.h"
 #include "lib/base/json.h"
 
 /* ---- what an edit may be ----------------------------------------------------------------------
@@ -144,6 +145,21 @@ static enum handoff_code write_request(const struct handoff_envelope *envelope,
     *request = yyjson_mut_write(doc, 0, size);
     yyjson_mut_doc_free(doc);
     return *request ? HANDOFF_OK : handoff_error_no_memory(error);
+}
+
+enum handoff_code handoff_edit_contribution(struct handoff_store *store, const struct base_uuid *id,
+                                            struct base_arena *arena, struct base_span *text,
+                                            struct handoff_error *error)
+{
+    struct handoff_contribution *list;
+    size_t count;
+    enum handoff_code code = handoff_store_get_ledger(store, id, 1, arena, &list, &count, error);
+    *text = base_span(NULL, 0);
+    for (size_t i = 0; code == HANDOFF_OK && i < count; i++) {
+        if (memcmp(&list[i].id, id, sizeof *id) == 0)
+            *text = list[i].text;
+    }
+    return code;
 }
 
 /* *doc is NULL for an absent one. */

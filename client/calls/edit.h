@@ -3,8 +3,11 @@
 #ifndef HANDOFF_CALLS_EDIT_H
 #define HANDOFF_CALLS_EDIT_H
 
+#include "client/store/store.h"
+#include "lib/base/arena.h"
 #include "lib/base/error.h"
 #include "lib/base/span.h"
+#include "lib/base/uuid.h"
 
 /* What a new handoff would have to ask for to replace `envelope`, whose request
    supplied `contribution` (absent: an older version stored it, and the request continues the
@@ -16,6 +19,12 @@ enum handoff_code handoff_edit_request(struct base_span envelope, struct base_sp
                                        struct base_span body, const char *target, char **request,
                                        size_t *size,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* What the request of an envelope supplied; absent: an older version stored it. Waits for the disk.
+ */
+enum handoff_code handoff_edit_contribution(struct handoff_store *store, const struct base_uuid *id,
+                                            struct base_arena *arena, struct base_span *text,
+                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* The names of the fields that the edit in `body` replaces, separated by commas; as many as fit. */
 void handoff_edit_names(struct base_span body, char *names, size_t size);

@@ -21,7 +21,6 @@
 #include "client/client.h"
 #include "client/deliver/author.h"
 #include "client/deliver/decide.h"
-#include "client/store/ledger.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -124,22 +123,6 @@ static void refuse_new(struct replacing *replacing, const struct handoff_error *
     new_sent(replacing, &refused);
 }
 
-/* What the old request supplied; absent: an older version stored it. */
-static enum handoff_code find_contribution(struct replacing *replacing, struct base_arena *arena,
-                                           struct base_span *text, struct handoff_error *error)
-{
-    struct handoff_contribution *list;
-    size_t count;
-    enum handoff_code code = handoff_store_get_ledger(
-        replacing->loop->client->store, &replacing->id, 1, arena, &list, &count, error);
-    *text = base_span(NULL, 0);
-    for (size_t i = 0; code == HANDOFF_OK && i < count; i++) {
-        if (memcmp(&list[i].id, &replacing->id, sizeof replacing->id) == 0)
-            *text = list[i].text;
-    }
-    return code;
-}
-
 /* On a reader thread, which owns what is written until new_written. */
 static void write_new(struct handoff_store_read *read)
 {
@@ -147,7 +130,8 @@ static void write_new(struct handoff_store_read *read)
     struct base_span contribution;
     struct base_arena arena;
     base_arena_init(&arena, 0);
-    enum handoff_code code = find_contribution(replacing, &arena, &contribution, &replacing->error);
+    enum handoff_code code = handoff_edit_contribution(
+        replacing->loop->client->store, &replacing->id, &arena, &contribution, &replacing->error);
     if (code == HANDOFF_OK)
         code =
             handoff_edit_request(replacing->old, contribution, replacing->body, replacing->target,

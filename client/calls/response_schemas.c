@@ -339,6 +339,29 @@ static const struct handoff_field prospect_rows[] = {
 SHAPE(handoff_shape_prospect, prospect_rows, "Prospect",
       "Whether a replay would be delivered now.");
 
+static const char *const change_names[] = {"same", "removed", "added", NULL};
+static const struct handoff_field line_rows[] = {
+    ROW("change", WORD, .words = change_names),
+    ROW("line", TEXT),
+};
+static const struct handoff_fields line_fields = {
+    .rows = line_rows, .count = HANDOFF_FIELDS_COUNT(line_rows), .open = true};
+static const struct handoff_field line_item = {
+    .name = "difference", .type = HANDOFF_FIELD_OBJECT, .members = &line_fields};
+static const struct handoff_field preview_rows[] = {
+    ROW("id", UUID, .doc = "the handoff that is edited"),
+    ROW("target_agent", TEXT, .doc = "the agent it would be delivered to"),
+    ROW("token_count", WHOLE, .doc = "tokens of the new envelope's context"),
+    ROW("token_budget", WHOLE, .doc = "the budget it was assembled for"),
+    ROW("token_count_before", WHOLE, .doc = "tokens of the old one"),
+    ROW("fields", OBJECT, .doc = "current values of the fields that an edit can replace"),
+    ROW("difference", ARRAY, .item = &line_item,
+        .doc = "lines of the brief that would change, with a few lines of context"),
+    WARNINGS,
+};
+SHAPE(handoff_shape_edit_preview, preview_rows, "EditPreview",
+      "What an edit would make of a handoff.");
+
 /* ---- decisions ------------------------------------------------------------------------------ */
 
 static const struct handoff_field edited_field = {

@@ -15,8 +15,9 @@
 #include <string.h>
 
 #include "exporter/review/frame.h"
+#include "lib/base/clock.h"
 
-enum { READS_MAX = 200 }; /* of about 0.1 ms each: longer than a commit takes */
+enum { LOOKING_MS = 5000 }; /* longer than a commit takes */
 
 static void show_decided(struct review_visit *visit)
 {
@@ -37,7 +38,7 @@ static void look_until_decided(struct review_visit *visit)
     const struct review_answer *answer = &visit->answers[0];
     const bool is_parked =
         strcmp(review_string(answer->root, "state"), handoff_state_name(HANDOFF_STATE_PARKED)) == 0;
-    if (visit->reads++ < READS_MAX && is_parked) {
+    if (is_parked && base_monotonic_ms(&base_clock_system) < visit->look_until_ms) {
         review_forget_answers(visit);
         handoff_get(visit->loop, review_id(visit), NULL, review_answered, review_ask(visit));
         review_wait(visit, look_until_decided);
@@ -47,12 +48,21 @@ static void look_until_decided(struct review_visit *visit)
     visit->decide(visit);
 }
 
+/* From the first time on, for a while. */
+static bool may_look(struct review_visit *visit)
+{
+    const int64_t now_ms = base_monotonic_ms(&base_clock_system);
+    if (visit->look_until_ms == 0)
+        visit->look_until_ms = now_ms + LOOKING_MS;
+    return now_ms < visit->look_until_ms;
+}
+
 void review_finish_decision(struct review_visit *visit)
 {
     const struct handoff_error *error = &visit->answers[0].error;
     if (error->code == HANDOFF_OK) {
         show_decided(visit);
-    } else if (is_being_decided(error) && visit->reads < READS_MAX) {
+    } else if (is_being_decided(error) && may_look(visit)) {
         review_forget_answers(visit);
         handoff_get(visit->loop, review_id(visit), NULL, review_answered, review_ask(visit));
         review_wait(visit, look_until_decided);

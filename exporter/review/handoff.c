@@ -162,16 +162,29 @@ static void write_discard_form(struct review_visit *visit)
     fputs("<p><button class=\"danger\">Discard</button></p></form></section>\n", visit->out);
 }
 
+static void write_edit_link(struct review_visit *visit)
+{
+    const bool expired = is_in_state(visit, HANDOFF_STATE_EXPIRED);
+    fprintf(visit->out, "<section><h3>%s</h3>\n<p><a href=\"/review/handoffs/",
+            expired ? "Revive" : "Edit");
+    exporter_html_url_value(visit->out, review_id(visit));
+    fprintf(visit->out, "/edit\">%s</a></p></section>\n",
+            expired ? "Edit it, with a later deadline" : "Edit it, and see the difference first");
+}
+
 static void write_actions(struct review_visit *visit)
 {
     const bool parked = is_in_state(visit, HANDOFF_STATE_PARKED);
-    if (!parked)
+    if (!parked && !is_in_state(visit, HANDOFF_STATE_EXPIRED))
         return;
     fputs("<section aria-labelledby=\"decide\"><h2 id=\"decide\">Decide</h2>\n"
           "<div class=\"actions\">\n",
           visit->out);
-    write_replay_form(visit);
-    write_discard_form(visit);
+    if (parked)
+        write_replay_form(visit);
+    write_edit_link(visit);
+    if (parked)
+        write_discard_form(visit);
     fputs("</div></section>\n", visit->out);
 }
 

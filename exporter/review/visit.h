@@ -60,8 +60,8 @@ struct review_visit {
     size_t waiting; /* for so many answers, and 1 while a view is asking */
     void (*then)(struct review_visit *visit);
     void (*decide)(struct review_visit *visit); /* a decision, to be repeated */
-    unsigned reads;                             /* since it was found to be decided elsewhere */
-    FILE *out;                                  /* the page */
+    int64_t look_until_ms; /* for who decides at this moment; 0: nobody does, as far as is known */
+    FILE *out;             /* the page */
     char *bytes;
     size_t length;
 };

@@ -14,6 +14,7 @@
 #include <strings.h>
 
 #include "client/calls/call.h"
+#include "client/calls/preview.h"
 #include "exporter/access/admission.h"
 #include "exporter/client_host.h"
 #include "exporter/http/pending_call.h"
@@ -446,6 +447,17 @@ void exporter_call_replay_handoff(struct exporter_request *request, void *contex
         replay_edited(request, context, &author);
     else
         replay(request, context, &author);
+}
+
+void exporter_call_preview_edit(struct exporter_request *request, void *context)
+{
+    size_t size;
+    const char *body = exporter_request_body(request, &size);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_handoff);
+    if (pending != NULL)
+        handoff_preview_edit(handoffs_loop(request, context), exporter_request_input(request)->id,
+                             body, size, exporter_pending_call_done, pending);
 }
 
 void exporter_call_discard_handoff(struct exporter_request *request, void *context)

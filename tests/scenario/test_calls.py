@@ -223,6 +223,7 @@ class Examples(Case):
             self.parked()
         self.call("list_parked", query={"target": "broken", "reason": "refused", "limit": 1})
         self.example("check_parked", self.parked())
+        self.example("preview_edit", self.parked())
         self.example("discard_handoff", self.parked())
         self.example("replay_handoff", self.parked())
         job = self.example("begin_job").json()["id"]  # its example has a canary, and nothing is parked for its agent
@@ -282,12 +283,15 @@ class Judged(Case):
         "subscribe": [{"from": 7}, {"from": ""}, {"form": "all"}],
         "replay_handoff": [{"target_agent": 7}, {"edit": []}, {"edit": {"task_sumary": "x"}},
                            {"edit": {"intent": "x"}}, {"target": "spare"}],
+        "preview_edit": [{"target_agent": 7}, {"edit": []}, {"edit": {"task_sumary": "x"}}, {"edit": {"intent": "x"}},
+                         {"reason": "x"}],
         "begin_job": [{"action": 7}, {"action": "replay", "rate": 0}, {"action": "replay", "filter": []},
                       {"action": "replay", "filter": {"target": 7}}, {"action": "replay", "canary": "yes"}],
         "replay_parked": [{"rate": 0}, {"rate": 1001}, {"limit": 0}, {"to": 5}, {"agent": "x"}],
     }
     MISSING = {"send_handoff": ["target_agent", "task_summary"], "put_memory": ["content"],
-               "park_handoff": ["reason"], "park_request": ["reason"], "flag_gaps": ["missing"]}
+               "park_handoff": ["reason"], "park_request": ["reason"], "flag_gaps": ["missing"],
+               "preview_edit": ["edit"]}
 
     def good(self, name):
         body = body_of(OPERATIONS[name][2])["example"]
@@ -302,7 +306,8 @@ class Judged(Case):
                 validate_body(body, operation)
 
     def test_what_is_bad_is_bad_for_both(self):
-        paths = {"put_memory": "m", "subscribe": "coder", "replay_handoff": self.parked()}
+        paths = {"put_memory": "m", "subscribe": "coder", "replay_handoff": self.parked(),
+                 "preview_edit": self.parked()}
         paths.update(dict.fromkeys(("ack_handoff", "nack_handoff", "cancel_handoff", "park_handoff",
                                     "extend_handoff", "recover_memories", "flag_gaps"),
                                    self.waiting()))

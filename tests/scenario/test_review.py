@@ -4,6 +4,8 @@
 
 import concurrent.futures
 import contextlib
+import datetime
+import json
 import pathlib
 import re
 import tempfile
@@ -147,7 +149,6 @@ class Reading(Case):
 
     @staticmethod
     def soon():
-        import datetime
         return (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=1)).isoformat()
 
     def test_what_is_not_there(self):
@@ -223,6 +224,82 @@ class Deciding(Case):
             self.assertEqual((first.status, second.status), (200, 409), second.text)
             (decision,) = self.decisions(handoff=handoff)
             self.assertIn(f"discard by @anyone ({decision['by']})", second.text)
+
+
+class Editing(Case):
+    def edit(self, handoff):
+        page = self.page_of(handoff)
+        self.assertIn(f"/review/handoffs/{handoff}/edit", page.links)
+        return self.visitor.open(f"/review/handoffs/{handoff}/edit")
+
+    def submit(self, page, handoff, phase, **fields):
+        return self.visitor.submit(page.form(f"/review/handoffs/{handoff}/edit"), phase=phase,
+                                   **{f"edit.{name}" if name not in ("reason", "by", "target_agent") else name: value
+                                      for name, value in fields.items()})
+
+    def test_the_difference_and_the_tokens_are_shown_before_it_is_sent(self):
+        self.start()
+        handoff = self.send(task_summary="Merge it\nquickly", state={"decisions": ["use rebase"]},
+                            constraints={"must_not": ["force-push"]})
+        page = self.edit(handoff)
+        form = page.form(f"/review/handoffs/{handoff}/edit")
+        self.assertEqual((form.fields["edit.task_summary"], json.loads(form.fields["edit.state"])["decisions"],
+                          json.loads(form.fields["edit.constraints"])),
+                         ("Merge it\nquickly", ["use rebase"], {"must_not": ["force-push"]}), "today's values")
+        preview = self.submit(page, handoff, "preview", task_summary="Merge it\nslowly and with great care")
+        self.assertRegex(preview.html, r"<del>quickly</del>")
+        self.assertRegex(preview.html, r"<ins>slowly and with great care</ins>")
+        before = self.caller.state(handoff)["token_count"]
+        counted = re.search(r"(\d+) tokens of (\d+), before it was (\d+)", preview.text)
+        self.assertEqual(int(counted[3]), before)
+        self.assertGreater(int(counted[1]), before)
+        self.assertEqual(self.caller.state(handoff)["state"], "parked", "nothing was sent")
+        self.assertEqual(self.decisions(), [])
+        self.broken.do(ack)
+        sent = self.submit(preview, handoff, "send", reason="it was too short", by="alice")
+        new = sent.path.removeprefix("/review/handoffs/")
+        self.assertEqual(self.caller.wait_for_state(new, "acknowledged")["token_count"], int(counted[1]))
+        self.assertEqual(self.caller.state(handoff)["state"], "discarded")
+        envelope = self.caller.call("GET", f"/v1/handoffs/{new}/envelope").json()
+        self.assertEqual(envelope["context"]["task"]["summary"], "Merge it\nslowly and with great care")
+        self.assertEqual(envelope["replaces"]["id"] if isinstance(envelope["replaces"], dict) else envelope["replaces"], handoff)
+        (decision,) = self.decisions()
+        self.assertEqual((decision["action"], decision["fields"], decision["by"], decision["reason"]),
+                         ("edit", ["task_summary"], "alice", "it was too short"))
+
+    def test_nothing_changed_is_no_difference(self):
+        self.start()
+        handoff = self.send(state={"decisions": ["x"]})
+        self.assertIn("The brief stays the same", self.submit(self.edit(handoff), handoff, "preview").text)
+
+    def test_a_bad_edit_is_named_and_what_was_typed_is_kept(self):
+        self.start()
+        handoff = self.send(constraints={"max_cost": 5})
+        for fields, words in (({"constraints": '{"max_cost": 6}'}, "constraint_loosened"), ({"state": "{"}, "this field is not JSON"),
+                              ({"memory_ids": '"x"'}, "memory_ids"), ({"target_agent": "nobody"}, "unknown_agent")):
+            page = self.submit(self.edit(handoff), handoff, "preview", task_summary="What I typed", **fields)
+            self.assertGreaterEqual(page.status, 400, fields)
+            self.assertIn(words, page.text)
+            self.assertEqual(page.form(f"/review/handoffs/{handoff}/edit").fields["edit.task_summary"], "What I typed")
+            self.assertNotIn("Send it", page.text)
+        self.assertEqual(self.caller.state(handoff)["state"], "parked")
+
+    def test_what_expired_is_revived_by_a_later_deadline(self):
+        self.start()
+        expired = self.caller.send("puller", {"prefer": "wait=30"}, constraints={"deadline": self.soon(1)}).json()["handoff"]["id"]
+        page = self.edit(expired)
+        self.assertIn("deadline", page.form(f"/review/handoffs/{expired}/edit").fields["edit.constraints"])
+        sent = self.submit(page, expired, "send", constraints=json.dumps({"deadline": self.soon(600)}), target_agent="spare",
+                           reason="still wanted")
+        new = sent.path.removeprefix("/review/handoffs/")
+        self.caller.wait_for_state(new, "acknowledged")
+        self.assertEqual(self.caller.state(expired)["state"], "expired")
+        self.assertEqual([each["action"] for each in self.decisions()], ["revive"])
+
+    @staticmethod
+    def soon(seconds):
+        at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+        return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Many(Case):
@@ -445,9 +522,9 @@ class Refused(Case):
         self.caller.wait_for_state(decided, "acknowledged")
         handoff, waiting = self.send(**fields), parked()
         for path in ("/review", "/review/causes", "/review/decisions", "/review/jobs", job, f"/review/handoffs/{handoff}",
-                     f"/review/handoffs/{decided}", f"/review/handoffs/{waiting}", "/review?" + urllib.parse.urlencode({"query": HOSTILE, "target": HOSTILE})):
+                     f"/review/handoffs/{decided}", f"/review/handoffs/{waiting}", f"/review/handoffs/{waiting}/edit", "/review?" + urllib.parse.urlencode({"query": HOSTILE, "target": HOSTILE})):
             page = self.visitor.open(path)
-            self.assertTrue("turned" in page.text or "script" in page.text, path)
+            self.assertTrue("turned" in page.html or "script&gt;" in page.html, path)
             self.assert_harmless(page)
         self.assert_harmless(preview)
 

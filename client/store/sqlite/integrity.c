@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/model/handoff_model.h"
 #include "client/store/sqlite/addressed.h"
 #include "client/store/sqlite/body_files.h"
 #include "client/store/sqlite/data_dir.h"
@@ -274,6 +275,33 @@ static enum handoff_code check_deliveries(struct handoff_db *db,
     return code;
 }
 
+/* ---- decisions and bulk jobs ----------------------------------------------------------------- */
+
+/* A decision of a job and the fate of its item are one commit. A job outlives its decisions where
+   retention has removed those, which takes the oldest first. */
+static enum handoff_code check_decisions(struct handoff_db *db, struct handoff_store_report *report,
+                                         struct handoff_error *error)
+{
+    int64_t stray = 0, undecided = 0;
+    _Static_assert(HANDOFF_FATE_SUCCEEDED == 1, "as the queries have it");
+    enum handoff_code code = handoff_db_number(
+        db, "SELECT count(*) FROM job_items WHERE job NOT IN (SELECT id FROM jobs)", &stray, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_number(
+            db,
+            "SELECT (SELECT count(*) FROM decisions d JOIN job_items i"
+            "  ON i.job = d.job AND i.handoff = d.handoff WHERE i.fate <> 1)"
+            " + (SELECT count(*) FROM job_items i JOIN jobs j ON j.id = i.job WHERE i.fate = 1"
+            "  AND j.began_at >= (SELECT min(at) FROM decisions) AND NOT EXISTS"
+            "  (SELECT 1 FROM decisions d WHERE d.job = i.job AND d.handoff = i.handoff))",
+            &undecided, error);
+    if (stray > 0)
+        note(report, "a result belongs to no bulk job", "");
+    if (undecided > 0)
+        note(report, "the results of a bulk job do not match its decisions", "");
+    return code;
+}
+
 /* ---- the search index ----------------------------------------------------------------------- */
 
 static enum handoff_code check_search_files(struct handoff_db *db,
@@ -322,6 +350,8 @@ static enum handoff_code check_all(struct handoff_db *db, struct handoff_store_r
         code = check_handed_off(db, report, error);
     if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_CHANNELS)
         code = check_deliveries(db, report, error);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_DECISIONS)
+        code = check_decisions(db, report, error);
     if (code == HANDOFF_OK)
         code = count_bytes(db, report, error);
     handoff_db_roll_back(db);
