@@ -658,6 +658,8 @@ struct handoff_find_query {
     const char *state; /* its name */
     const char *source, *target, *task_id;
     const char *since;  /* RFC 3339: made then or later */
+    const char *order;  /* newest or oldest; NULL: oldest */
+    bool incomplete;    /* only those whose envelopes lack requested memories */
     const char *caller; /* only what it is a party to */
     const char *cursor; /* where an earlier page ended; NULL: from the beginning */
     int64_t limit;      /* at most so many; 0: 50 */

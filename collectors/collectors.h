@@ -110,11 +110,14 @@ const double *collectors_latency_bounds(void);
 /* Fills the counts of the agent, or those of "other" if it has no series. */
 void collectors_read_agent(const struct collectors *collectors, const char *agent,
                            uint64_t counts[COLLECTORS_COUNTED]);
-/* The answers to a call with this code. */
+/* The answers to a call with this code; those of the call behind the last one are the answers to
+ * all calls whose series are beyond the limit. */
 uint64_t collectors_read_answers(const struct collectors *collectors, size_t call,
                                  enum handoff_code code);
 /* The calls that are counted, by their place. */
 const struct collectors_call *collectors_calls(const struct collectors *collectors, size_t *count);
+/* As its series name it: "other" behind the last one. */
+const char *collectors_call_name(const struct collectors *collectors, size_t call);
 uint64_t collectors_read_commit_failures(const struct collectors *collectors);
 uint64_t collectors_read_shortages(const struct collectors *collectors,
                                    enum handoff_shortage resource);

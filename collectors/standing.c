@@ -5,7 +5,8 @@
  * that it is right from the first scrape after a restart, and cannot drift.
  *
  * Agents that were removed may still have handoffs; those add up under "other", which has no
- * circuit because it is not an agent.
+ * circuit because it is not an agent. Agents beyond the series limit share the gauges of "other":
+ * what they have adds up there too, and the worst of their circuits is shown.
  *
  * On the thread that scrapes.
  */
@@ -38,6 +39,10 @@ void collectors_standing_resolve(struct collectors *collectors, struct collector
 struct standing {
     struct collectors *collectors;
     struct handoff_agent_stats others; /* all that are not targets themselves */
+    /* those beyond the series limit, and the gauges that they share; each NULL: there are none */
+    struct handoff_agent_stats folded;
+    const struct collectors_target *with_folded_numbers, *with_folded_inbox;
+    prom_metric_sample_t *folded_circuit[HANDOFF_CIRCUIT_COUNT];
 };
 
 static void show_agent_stats(const struct collectors_target *target,
@@ -49,15 +54,12 @@ static void show_agent_stats(const struct collectors_target *target,
     prom_metric_sample_set(target->oldest_parked, (double)agent->oldest_parked_ns / 1e9);
 }
 
-static void show_circuit(const struct collectors_target *target,
+static void show_numbers(const struct collectors_target *target,
                          const struct handoff_agent_stats *agent)
 {
     prom_metric_sample_set(target->consecutive_failures, agent->consecutive_failures);
     prom_metric_sample_set(target->consecutive_refusals, agent->consecutive_refusals);
     prom_metric_sample_set(target->timeout, (double)agent->timeout_ms / 1e3);
-    for (int i = 0; i < HANDOFF_CIRCUIT_COUNT; i++)
-        prom_metric_sample_set(target->circuit[i],
-                               (enum handoff_circuit)i == agent->circuit ? 1 : 0);
 }
 
 /* Only agents that pull have these, and a reload may change whether an agent does. Under the lock:
@@ -73,13 +75,9 @@ static void begin_inbox(struct collectors *collectors, struct collectors_target 
     pthread_mutex_unlock(&collectors->targets.lock);
 }
 
-static void show_inbox(struct collectors *collectors, struct collectors_target *target,
+static void show_inbox(const struct collectors_target *target,
                        const struct handoff_agent_stats *agent)
 {
-    if (agent->pulls && target->inbox_waiting == NULL)
-        begin_inbox(collectors, target);
-    if (target->inbox_waiting == NULL)
-        return;
     prom_metric_sample_set(target->inbox_waiting, (double)agent->waiting);
     prom_metric_sample_set(target->inbox_polled, (double)agent->polled_ms / 1e3);
 }
@@ -98,18 +96,120 @@ static void add_agent_stats(struct handoff_agent_stats *sum,
     sum->oldest_parked_ns = greater_age(sum->oldest_parked_ns, agent->oldest_parked_ns);
 }
 
+/* ---- beyond the series limit ------------------------------------------------------------------
+ */
+
+static unsigned greater(unsigned a, unsigned b)
+{
+    return a > b ? a : b;
+}
+
+static int circuit_severity(enum handoff_circuit circuit)
+{
+    static const int severities[HANDOFF_CIRCUIT_COUNT] = {
+        [HANDOFF_CIRCUIT_HALF_OPEN] = 1, [HANDOFF_CIRCUIT_OPEN] = 2};
+    return severities[circuit];
+}
+
+static void fold_numbers(struct standing *standing, const struct collectors_target *target,
+                         const struct handoff_agent_stats *agent)
+{
+    struct handoff_agent_stats *most = &standing->folded;
+    standing->with_folded_numbers = target;
+    most->consecutive_failures = greater(most->consecutive_failures, agent->consecutive_failures);
+    most->consecutive_refusals = greater(most->consecutive_refusals, agent->consecutive_refusals);
+    most->timeout_ms = greater_age(most->timeout_ms, agent->timeout_ms);
+}
+
+static void fold_circuit(struct standing *standing, const struct collectors_target *target,
+                         const struct handoff_agent_stats *agent, int state)
+{
+    standing->folded_circuit[state] = target->circuit[state];
+    if (circuit_severity(agent->circuit) > circuit_severity(standing->folded.circuit))
+        standing->folded.circuit = agent->circuit;
+}
+
+/* The poll that is longest ago, of those that have work. */
+static void fold_inbox(struct standing *standing, const struct collectors_target *target,
+                       const struct handoff_agent_stats *agent)
+{
+    struct handoff_agent_stats *all = &standing->folded;
+    const bool first = standing->with_folded_inbox == NULL;
+    standing->with_folded_inbox = target;
+    if (first || (agent->waiting > 0 && (all->waiting == 0 || agent->polled_ms < all->polled_ms)))
+        all->polled_ms = agent->polled_ms;
+    all->waiting += agent->waiting;
+}
+
+static bool owns_gauge(const struct collectors_target *target, prom_metric_sample_t *gauge)
+{
+    return collectors_owns(target, prom_metric_sample_series(gauge));
+}
+
+/* ---- all of them ------------------------------------------------------------------------------
+ */
+
+static void collect_numbers(struct standing *standing, const struct collectors_target *target,
+                            const struct handoff_agent_stats *agent)
+{
+    if (owns_gauge(target, target->consecutive_failures))
+        show_numbers(target, agent);
+    else
+        fold_numbers(standing, target, agent);
+}
+
+/* The limit may come between the series of one agent. */
+static void collect_circuit(struct standing *standing, const struct collectors_target *target,
+                            const struct handoff_agent_stats *agent)
+{
+    for (int i = 0; i < HANDOFF_CIRCUIT_COUNT; i++) {
+        if (owns_gauge(target, target->circuit[i]))
+            prom_metric_sample_set(target->circuit[i], (enum handoff_circuit)i == agent->circuit);
+        else
+            fold_circuit(standing, target, agent, i);
+    }
+}
+
+static void collect_inbox(struct standing *standing, struct collectors_target *target,
+                          const struct handoff_agent_stats *agent)
+{
+    if (agent->pulls && target->inbox_waiting == NULL)
+        begin_inbox(standing->collectors, target);
+    if (target->inbox_waiting == NULL)
+        return;
+    if (owns_gauge(target, target->inbox_waiting))
+        show_inbox(target, agent);
+    else
+        fold_inbox(standing, target, agent);
+}
+
 static void collect_agent_stats(void *context, const struct handoff_agent_stats *agent)
 {
     struct standing *standing = context;
     struct collectors_targets *targets = &standing->collectors->targets;
     struct collectors_target *target = collectors_target(targets, agent->name);
-    if (target == targets->other) {
+    if (target == targets->other || !owns_gauge(target, target->in_flight))
         add_agent_stats(&standing->others, agent);
+    else
+        show_agent_stats(target, agent);
+    if (target == targets->other)
         return;
+    collect_numbers(standing, target, agent);
+    collect_circuit(standing, target, agent);
+    collect_inbox(standing, target, agent);
+}
+
+static void show_folded(const struct standing *standing)
+{
+    if (standing->with_folded_numbers != NULL)
+        show_numbers(standing->with_folded_numbers, &standing->folded);
+    for (int i = 0; i < HANDOFF_CIRCUIT_COUNT; i++) {
+        if (standing->folded_circuit[i] != NULL)
+            prom_metric_sample_set(standing->folded_circuit[i],
+                                   (enum handoff_circuit)i == standing->folded.circuit);
     }
-    show_agent_stats(target, agent);
-    show_circuit(target, agent);
-    show_inbox(standing->collectors, target, agent);
+    if (standing->with_folded_inbox != NULL)
+        show_inbox(standing->with_folded_inbox, &standing->folded);
 }
 
 void collectors_standing_read(struct collectors *collectors)
@@ -117,4 +217,5 @@ void collectors_standing_read(struct collectors *collectors)
     struct standing standing = {.collectors = collectors};
     handoff_client_visit_agents(collectors->client, collect_agent_stats, &standing);
     show_agent_stats(collectors->targets.other, &standing.others);
+    show_folded(&standing);
 }

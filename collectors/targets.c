@@ -50,6 +50,11 @@ struct collectors_target *collectors_target(const struct collectors_targets *tar
     return target != NULL ? target : targets->other;
 }
 
+bool collectors_owns(const struct collectors_target *target, const struct metric_series *series)
+{
+    return strcmp(metric_label_value(series, 0), target->name) == 0;
+}
+
 /* ---- changing ------------------------------------------------------------------------------- */
 
 /* NULL: out of memory. */

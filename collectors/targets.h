@@ -76,6 +76,10 @@ bool collectors_targets_init(struct collectors *collectors);
 /* Takes what is only half made too. */
 void collectors_targets_free(struct collectors_targets *targets);
 
+/* Whether a series, whose first label is target_agent, is the target's alone: beyond the series
+ * limit it is that of "other". */
+bool collectors_owns(const struct collectors_target *target, const struct metric_series *series);
+
 /* The target of this name, or "other"; also where there is no name. */
 struct collectors_target *collectors_target(const struct collectors_targets *targets,
                                             const char *name);

@@ -61,7 +61,9 @@ int ctl_list(const struct ctl_line *line)
     struct ctl_answer answer = {0};
     char *path = ctl_api_path("/v1/handoffs", "", "");
     int code = CTL_FAILED;
-    if (ctl_api_add_options(&path, line, filters))
+    if (ctl_api_add_options(&path, line, filters) &&
+        ctl_api_add_query(&path, "incomplete", ctl_flag(line, "incomplete") ? "true" : NULL) &&
+        ctl_api_add_query(&path, "order", ctl_flag(line, "newest") ? "newest" : NULL))
         code = ctl_api_call(line, "GET", path, NULL, NULL, &answer);
     if (code == CTL_OK)
         code = ctl_show(line, &answer, ctl_show_handoffs);

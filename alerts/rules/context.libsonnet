@@ -7,6 +7,7 @@ local names = import '../lib/names.libsonnet';
 
 function(config)
   local alert = newAlert(config);
+  local increase = (import '../lib/counters.libsonnet')(config).increase;
   local of = { selector: config.selector, sidecar: alert.by(['instance']), target: alert.by(['target_agent']) };
   local perTarget(metric, window) = names.increase('job_target_agent', metric, window);
   local utilization(window) = names.mean('job_target_agent', 'handoff_token_utilization_ratio', window);
@@ -24,9 +25,9 @@ function(config)
     'for': tier['for'],
     summary: summary,
     description: description % (tier { percent: tier.below * 100 }),
-    // which agents; `handoffctl status ID` then says which memories
+    // which agents; `handoffctl status ID` of one then says which memories
     lastSentence: alert.mostAgents('Most were missing for', 'handoff_memory_refs_total', ['outcome!="included"'], tier.window),
-    command: "handoffctl agents; handoffctl handoffs --state acknowledged --since $(date -u -d '-15 min' +%FT%TZ)",
+    command: 'handoffctl handoffs --incomplete --newest --limit 10; handoffctl agents',
   });
 
   local completenessLow = completeness(
@@ -99,11 +100,7 @@ function(config)
     name: 'HandoffContextUnrecovered',
     severity: 'warning',
     scope: 'target',
-    expr: |||
-      sum by (%(target)s) (
-        increase(handoff_memory_recovery_total{%(selector)s, outcome="missing"}[%(window)s])
-      ) > 0
-    ||| % (of + config.contextUnrecovered),
+    expr: increase(['target_agent'], 'handoff_memory_recovery_total', ['outcome="missing"'], config.contextUnrecovered.window) + '> 0',
     summary: 'An agent works without memories that it was to get',
     description: |||
       {{ $labels.target_agent }} flagged memories in the last %(window)s that its handoffs lack and that it could not fetch; it works with incomplete context.

@@ -7,6 +7,12 @@ local names = import '../lib/names.libsonnet';
 
 function(config)
   local alert = newAlert(config);
+  local counters = (import '../lib/counters.libsonnet')(config);
+  local increase = counters.increase;
+  // Handoffs that ended so.
+  local ended(outcomes, window) =
+    local matcher = 'outcome=~"%s"' % std.join('|', outcomes);
+    increase(['target_agent'], 'handoff_handoffs_total', [matcher], window);
   local of = {
     selector: config.selector,
     target: alert.by(['target_agent']),
@@ -17,11 +23,7 @@ function(config)
     name: 'HandoffFailed',
     severity: 'info',
     scope: 'target',
-    expr: |||
-      sum by (%(target)s) (
-        increase(handoff_handoffs_total{%(selector)s, outcome=~"exhausted|rejected"}[%(window)s])
-      ) > 0
-    ||| % (of { window: config.failed.window }),
+    expr: ended(['exhausted', 'rejected'], config.failed.window) + '> 0',
     waiting: alert.now,
     summary: 'A handoff could not be delivered',
     description: |||
@@ -53,15 +55,13 @@ function(config)
     scope: 'target',
     expr: |||
       (
-        sum by (%(target)s) (
-          increase(handoff_circuit_opened_total{%(selector)s}[%(window)s])
-        ) > 0
+        %(opened)s > 0
       )
       or
       (
         max by (%(target)s) (handoff_circuit_state{%(selector)s, state="open"}) == 1
       )
-    ||| % (of { window: config.circuitOpen.window }),
+    ||| % (of { opened: counters.inside(increase(['target_agent'], 'handoff_circuit_opened_total', [], config.circuitOpen.window)) }),
     keep_firing_for: config.circuitOpen.keepFiringFor,
     waiting: alert.now,
     summary: 'Circuit open: new handoffs to an agent are rejected',
@@ -145,11 +145,7 @@ function(config)
     name: 'HandoffRefused',
     severity: 'info',
     scope: 'target',
-    expr: |||
-      sum by (%(target)s) (
-        increase(handoff_handoffs_total{%(selector)s, outcome="refused"}[%(window)s])
-      ) > 0
-    ||| % (of + config.refused),
+    expr: ended(['refused'], config.refused.window) + '> 0',
     waiting: alert.now,
     summary: 'An agent refused a handoff',
     description: |||
@@ -183,19 +179,18 @@ function(config)
     scope: 'target',
     expr: |||
       (
-        sum by (%(target)s) (
-          increase(handoff_handoffs_total{%(selector)s, outcome="refused"}[%(window)s])
-        )
+        %(refused)s
         /
-        sum by (%(target)s) (
-          increase(handoff_handoffs_total{%(selector)s, outcome=~"acknowledged|exhausted|rejected|refused|expired"}[%(window)s])
-        )
+        %(settled)s
       ) > %(above)g
       and
-      sum by (%(target)s) (
-        increase(handoff_handoffs_total{%(selector)s, outcome=~"acknowledged|exhausted|rejected|refused|expired"}[%(window)s])
-      ) >= %(handoffs)d
-    ||| % (of + config.mostlyRefused),
+      %(atLeast)s >= %(handoffs)d
+    ||| % (config.mostlyRefused + {
+             local settled = ended(['acknowledged', 'exhausted', 'rejected', 'refused', 'expired'], config.mostlyRefused.window),
+             refused: counters.inside(ended(['refused'], config.mostlyRefused.window)),
+             settled: counters.inside(settled),
+             atLeast: std.stripChars(settled, '\n'),
+           }),
     waiting: alert.now,
     summary: 'An agent refuses most of its handoffs',
     description: |||
@@ -209,18 +204,14 @@ function(config)
     name: 'HandoffExpired',
     severity: 'warning',
     scope: 'target',
-    expr: |||
-      sum by (%(target)s) (
-        increase(handoff_handoffs_total{%(selector)s, outcome="expired"}[%(window)s])
-      ) > 0
-    ||| % (of + config.expired),
+    expr: ended(['expired'], config.expired.window) + '> 0',
     waiting: alert.now,
     summary: 'Deadlines passed before an agent acknowledged',
     description: |||
       At least one handoff to {{ $labels.target_agent }} passed its deadline in the last %(window)s. Expired handoffs are not parked and are never retried; their work is not done.
       Likely causes: the agent does not answer or does not poll its inbox, its retries take longer than the senders' deadlines, or a deadline is too short for the work.
     ||| % config.expired,
-    command: 'handoffctl handoffs --state expired --target {{ $labels.target_agent }}; handoffctl agents',
+    command: 'handoffctl handoffs --state expired --newest --target {{ $labels.target_agent }}; handoffctl agents',
   });
 
   local inboxUnattended(severity) = alert.new({

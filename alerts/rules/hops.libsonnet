@@ -8,6 +8,7 @@ local names = import '../lib/names.libsonnet';
 
 function(config)
   local alert = newAlert(config);
+  local increase = (import '../lib/counters.libsonnet')(config).increase;
   local hops = config.hopDepth;
 
   local hopDepthRising = alert.new({
@@ -41,11 +42,7 @@ function(config)
     name: 'HandoffHopLimitReached',
     severity: 'warning',
     scope: 'target',
-    expr: |||
-      sum by (%(target)s) (
-        increase(handoff_handoffs_total{%(selector)s, outcome="hop_limit"}[%(window)s])
-      ) > 0
-    ||| % { target: alert.by(['target_agent']), selector: config.selector, window: config.hopLimit.window },
+    expr: increase(['target_agent'], 'handoff_handoffs_total', ['outcome="hop_limit"'], config.hopLimit.window) + '> 0',
     dashboard: config.dashboards.tasks,
     summary: 'A task hit the hop limit',
     description: |||

@@ -14,22 +14,9 @@ function(config)
 
   local record(name, expr) = { record: name, expr: expr };
 
-  local increase(labels, metric, matchers, window) =
-    |||
-      sum by (%s) (
-        increase(%s%s[%s])
-      )
-    ||| % [by(labels), metric, selector(matchers), window];
-
-  // The sum or count of a histogram: separate series when Prometheus scrapes a classic histogram, part of
-  // the single series when it scrapes a native one.
-  local histogramPart(labels, metric, part, window) = |||
-    sum by (%s) (
-      increase(%s_%s%s[%s])
-      or
-      histogram_%s(increase(%s%s[%s]))
-    )
-  ||| % [by(labels), metric, part, selector([]), window, part, metric, selector([]), window];
+  local counters = (import '../lib/counters.libsonnet')(config);
+  local increase = counters.increase;
+  local histogramPart = counters.histogramPart;
 
   // Consecutive tiles add up to the increase over a long window; time without a tile counts as zero.
   local tiles(recorded, window, tile) = 'sum_over_time(%s[%s:%s])' % [recorded, window, tile];

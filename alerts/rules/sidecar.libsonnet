@@ -7,6 +7,8 @@ local names = import '../lib/names.libsonnet';
 
 function(config)
   local alert = newAlert(config);
+  local counters = (import '../lib/counters.libsonnet')(config);
+  local increase = counters.increase;
   local of = { selector: config.selector, job: alert.by([]), sidecar: alert.by(['instance']) };
 
   local exporterDown = alert.new({
@@ -71,11 +73,7 @@ function(config)
     name: 'HandoffSeriesDropped',
     severity: 'warning',
     scope: 'sidecar',
-    expr: |||
-      sum by (%(sidecar)s) (
-        increase(handoff_exporter_series_dropped_total{%(selector)s}[%(window)s])
-      ) > 0
-    ||| % (of + config.seriesDropped),
+    expr: increase(['instance'], 'handoff_exporter_series_dropped_total', [], config.seriesDropped.window) + '> 0',
     summary: 'Metrics incomplete: a metric reached its series limit',
     description: |||
       {{ $labels.instance }} had more label values than metrics.max_series_per_family allows in the last %(window)s and counts the rest under "other".
@@ -106,25 +104,25 @@ function(config)
     scope: 'call',
     expr: |||
       (
-        sum by (%(call)s) (
-          increase(handoff_api_requests_total{%(selector)s, code!~"ok|%(others)s"}[%(window)s])
-        )
+        %(failed)s
         / ignoring (code) group_left ()
-        sum by (%(all)s) (
-          increase(handoff_api_requests_total{%(selector)s}[%(window)s])
-        )
+        %(all)s
       ) > %(above)g
       and ignoring (code)
-      sum by (%(all)s) (
-        increase(handoff_api_requests_total{%(selector)s}[%(window)s])
-      ) >= %(requests)d
-    ||| % (config.requestsFailing { selector: config.selector, call: alert.by(['call', 'code']), all: alert.by(['call']), others: std.join('|', config.requestsFailing.others) }),
+      %(atLeast)s >= %(requests)d
+    ||| % (config.requestsFailing + {
+             local answered(labels, matchers) = increase(labels, 'handoff_api_requests_total', matchers, config.requestsFailing.window, begins=true),
+             failed: counters.inside(answered(['call', 'code'], ['code!~"%s"' % std.join('|', ['ok'] + config.requestsFailing.others)])),
+             all: counters.inside(answered(['call'], [])),
+             atLeast: std.stripChars(answered(['call'], []), '\n'),
+           }),
     'for': config.requestsFailing['for'],
-    command: 'journalctl -u handoff-exporter -n 50; handoffctl agents; handoffctl memories list --pinned',
+    // who sent them, with which field
+    command: "journalctl -u handoff-exporter | grep 'request_rejected call={{ $labels.call }} code={{ $labels.code }}' | tail -n 5; handoffctl memories list --pinned",
     summary: 'Requests to the agent API fail',
     description: |||
       {{ $value | humanizePercentage }} of the requests to {{ $labels.call }} in the last %(window)s were answered with the problem {{ $labels.code }}.
-      {{ if eq $labels.code "budget_too_small" }}What may never be trimmed does not fit the token budget, so nothing was stored or sent. Likely causes: a pinned memory that is too large where the strategy is full (handoffctl memories list --pinned), an intent, constraints or an expected output that grew, or a token_budget or max_tokens that is too small.{{ else }}Nothing was stored or sent for them, and only their callers know. Likely causes: a caller that was changed or was given the wrong token or name, or what the code says; docs/api.md lists the codes.{{ end }}
+      {{ if eq $labels.code "budget_too_small" }}What may never be trimmed does not fit the token budget, so nothing was stored or sent. Likely causes: a pinned memory that is too large where the strategy is full (handoffctl memories list --pinned), an intent, constraints or an expected output that grew, or a token_budget or max_tokens that is too small.{{ else }}Nothing was stored or sent for them. The log (request_rejected) and the status page name the callers and the field. Likely causes: a caller that was changed or was given the wrong token or name, or what the code says; docs/api.md lists the codes.{{ end }}
     ||| % config.requestsFailing,
   });
 
@@ -140,11 +138,14 @@ function(config)
       )
       and
       (
-        sum by (%(sidecar)s) (
-          increase(handoff_retention_removed_total{kind="chain", reason="size", %(selector)s}[%(window)s])
-        ) > 0
+        %(removed)s > 0
       )
-    ||| % (of + config.retentionCutShort + { seconds: names.seconds(config.retentionCutShort.youngerThan) }),
+    ||| % (of + {
+             seconds: names.seconds(config.retentionCutShort.youngerThan),
+             removed: counters.inside(
+               increase(['instance'], 'handoff_retention_removed_total', ['kind="chain"', 'reason="size"'], config.retentionCutShort.window)
+             ),
+           }),
     'for': config.retentionCutShort['for'],
     summary: 'Retention by size: idempotency keys live less than %(youngerThan)s' % config.retentionCutShort,
     description: |||
@@ -178,11 +179,7 @@ function(config)
   });
 
   local storeCommitsFail = storeFailing('commits', {
-    expr: |||
-      sum by (%(sidecar)s) (
-        increase(handoff_store_commit_failures_total{%(selector)s}[%(window)s])
-      ) > 0
-    ||| % (of + config.storeFailing),
+    expr: increase(['instance'], 'handoff_store_commit_failures_total', [], config.storeFailing.window) + '> 0',
     summary: 'A sidecar cannot write to its store: handoffs are rejected',
     description: |||
       The store of {{ $labels.instance }} failed to commit in the last %(window)s; the handoffs concerned were rejected with an error, and accepted ones are safe.
@@ -216,11 +213,8 @@ function(config)
     name: 'HandoffExporterOutOfResources',
     severity: 'warning',
     scope: 'sidecar',
-    expr: |||
-      sum by (%(resource)s) (
-        increase(handoff_exporter_resource_shortages_total{%(selector)s, resource!="disk"}[%(window)s])
-      ) >= %(shortages)d
-    ||| % (of + config.outOfResources + { resource: alert.by(['instance', 'resource']) }),
+    expr: increase(['instance', 'resource'], 'handoff_exporter_resource_shortages_total', ['resource!="disk"'], config.outOfResources.window)
+          + '>= %(shortages)d' % config.outOfResources,
     summary: 'A sidecar ran out of descriptors, memory, threads or ports',
     description: |||
       {{ $labels.instance }} ran out of {{ $labels.resource }} at least %(shortages)d times in the last %(window)s: deliveries and new connections are delayed.

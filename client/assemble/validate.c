@@ -323,6 +323,8 @@ static enum handoff_code check_carried(const struct handoff_field *field, yyjson
                                        void *at, struct handoff_error *error)
 {
     enum handoff_code code = handoff_field_check_object(field, value, at, error);
+    if (code == HANDOFF_OK)
+        code = handoff_fields_refuse_slips(field->members, value, field->name, error);
     if (code != HANDOFF_OK)
         return code;
     return handoff_marks_raw_log(value) ? refuse_raw_log(error, field->name) : HANDOFF_OK;
@@ -357,6 +359,14 @@ static enum handoff_code check_step(yyjson_val *step, size_t index, struct hando
     const size_t others = handoff_segment_step_sort(step, members);
     if (others > 0 && handoff_marks_raw_log(step))
         return in_place(refuse_raw_log(error, list), error, "%s[%zu]%s", list, index, "");
+    if (others > 0) {
+        char place[sizeof error->field];
+        snprintf(place, sizeof place, "%s[%zu]", list, index);
+        const enum handoff_code slip =
+            handoff_fields_refuse_slips(&handoff_step_fields, step, place, error);
+        if (slip != HANDOFF_OK)
+            return slip;
+    }
     for (size_t i = 0; i < HANDOFF_STEP_MEMBERS; i++) {
         enum handoff_code code = HANDOFF_OK;
         if (!members[i] && i <= HANDOFF_STEP_ACTION)

@@ -64,11 +64,14 @@ static enum handoff_code read_search(const struct handoff_find_query *query,
                                             .target = base_span_text(query->target),
                                             .task_id = base_span_text(query->task_id),
                                             .party = base_span_text(query->caller),
+                                            .incomplete = query->incomplete,
                                             .limit = query->limit > 0 ? (size_t)query->limit
                                                                       : FOUND_LIMIT};
     enum handoff_code code = read_state(query->state, states, error);
     if (code == HANDOFF_OK)
         code = handoff_read_time("since", query->since, &search->since_ms, error);
+    if (code == HANDOFF_OK)
+        code = handoff_read_order(query->order, &search->newest_first, false, error);
     if (code == HANDOFF_OK)
         code = read_after(query->cursor, &search->after, error);
     search->states = stored_states(*states);

@@ -292,6 +292,7 @@ void handoff_find(struct handoff_loop *loop, const struct handoff_find_query *qu
         keep_lookup_text(lookup, query->target, &kept->target) &&
         keep_lookup_text(lookup, query->task_id, &kept->task_id) &&
         keep_lookup_text(lookup, query->since, &kept->since) &&
+        keep_lookup_text(lookup, query->order, &kept->order) &&
         keep_lookup_text(lookup, query->caller, &kept->caller) &&
         keep_lookup_text(lookup, query->cursor, &kept->cursor))
         begin_lookup(lookup);

@@ -12,6 +12,7 @@
 #include "client/ledger/same.h"
 #include "client/ledger/set.h"
 #include "lib/base/json.h"
+#include "lib/base/nearest.h"
 
 /* A name, and what it has become. */
 struct joined_member {
@@ -507,7 +508,9 @@ static bool is_like_known(struct base_span name, bool top, struct base_span *kno
 {
     for (size_t i = 0; i < KNOWN_NAMES; i++) {
         *known = base_span_text(known_names[i]);
-        if (looks_like(name, *known) && (top || i != MAX_TOKENS_NAME))
+        if ((looks_like(name, *known) ||
+             base_is_slip(name.data, name.size, known->data, known->size)) &&
+            (top || i != MAX_TOKENS_NAME))
             return true;
     }
     return false;

@@ -492,6 +492,40 @@ enum handoff_code handoff_fields_check_open(const struct handoff_fields *fields,
     return HANDOFF_OK;
 }
 
+/* NULL: none. */
+static const char *slip_of(const struct handoff_fields *fields, yyjson_val *object, yyjson_val *key)
+{
+    if (find_field(fields, key))
+        return NULL;
+    for (size_t i = 0; i < fields->count; i++) {
+        const char *name = fields->rows[i].name;
+        if (base_is_slip(yyjson_get_str(key), yyjson_get_len(key), name, strlen(name)) &&
+            !yyjson_obj_get(object, name))
+            return name;
+    }
+    return NULL;
+}
+
+enum handoff_code handoff_fields_refuse_slips(const struct handoff_fields *fields,
+                                              yyjson_val *object, const char *parent,
+                                              struct handoff_error *error)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    yyjson_obj_foreach(object, i, n, key, value)
+    {
+        const char *name = slip_of(fields, object, key);
+        if (!name)
+            continue;
+        handoff_error_set(error, HANDOFF_ERR_INVALID, "probably a misspelt field", NULL,
+                          yyjson_get_str(key));
+        handoff_error_field(error, "%s.%s", parent, yyjson_get_str(key));
+        handoff_error_allow(error, "%s (the nearest name)", name);
+        return HANDOFF_ERR_INVALID;
+    }
+    return HANDOFF_OK;
+}
+
 enum handoff_code handoff_field_read_text(const struct handoff_field *field, const char *text,
                                           void *into, struct handoff_error *error)
 {

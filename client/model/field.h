@@ -104,6 +104,12 @@ enum handoff_code handoff_fields_check_open(const struct handoff_fields *fields,
                                             const char *parent,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* Of an open object: rejects a member whose name is a slip of a row's, unless that row's is there
+ * too. What it carries would otherwise be passed on as if it were unknown. */
+enum handoff_code handoff_fields_refuse_slips(const struct handoff_fields *fields,
+                                              yyjson_val *object, const char *parent,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* One value, stored at `into` + offset. */
 enum handoff_code handoff_field_read(const struct handoff_field *field, yyjson_val *value,
                                      void *into, struct handoff_error *error) HANDOFF_MUST_CHECK;

@@ -3,9 +3,10 @@
  * search.h - handoffs by what is known of them, in the order of their ids, which is that of their
  * making.
  *
- * A task, what is live and what is parked have indexes of their own. Any other search walks the ids
- * from where the page begins, and looks at a bounded number of them: then the page may hold fewer
- * handoffs than asked for, or none, and still have a next one. So no search reads the whole store.
+ * A task, what is live, what is parked and what has expired have their own indexes. Any other
+ * search walks the ids from where the page begins, and looks at a bounded number of them: then the
+ * page may hold fewer handoffs than asked for, or none, and still have a next one. So no search
+ * reads the whole store.
  */
 #ifndef HANDOFF_STORE_SEARCH_H
 #define HANDOFF_STORE_SEARCH_H
@@ -17,7 +18,9 @@ struct handoff_store_search {
     struct base_span source, target, task_id; /* each absent: any */
     struct base_span party;                   /* only those it is a party to; absent: any */
     int64_t since_ms;                         /* made then or later, wall clock; 0: any */
-    struct base_uuid after;                   /* only those behind it; zeros: from the first */
+    bool newest_first;
+    bool incomplete;        /* only those whose envelopes lack requested memories */
+    struct base_uuid after; /* only those behind it, in this order; zeros: from the first */
     size_t limit;
 
     /* answers */

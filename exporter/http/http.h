@@ -71,6 +71,8 @@ bool exporter_request_is_operator(const struct exporter_request *request);
 const char *exporter_request_sender(const struct exporter_request *request);
 /* The scopes that its token is bound to, separated by commas; NULL: it is not bound to scopes. */
 const char *exporter_request_scopes(const struct exporter_request *request);
+/* The field that the problem is about which it was answered with; "": none. */
+const char *exporter_request_problem_field(const struct exporter_request *request);
 /* The client's address without its port, "unix" for a unix socket. */
 const char *exporter_request_peer(const struct exporter_request *request);
 struct base_loop *exporter_request_loop(const struct exporter_request *request);

@@ -144,6 +144,7 @@ struct exporter_request {
     bool barred;                     /* refused by its headers, before anyone is asked for */
     struct exporter_caller caller;
     enum handoff_code problem; /* what it was answered with; HANDOFF_OK: none */
+    char problem_field[64];    /* the field that it is about; "": none */
     /* body */
     struct exporter_body_room body;
     size_t body_length;

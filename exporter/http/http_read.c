@@ -175,6 +175,11 @@ const char *exporter_request_query(struct exporter_request *request, const char 
     return exporter_request_query_all(request, name, &value, 1) > 0 ? value : NULL;
 }
 
+const char *exporter_request_problem_field(const struct exporter_request *request)
+{
+    return request->problem_field;
+}
+
 const char *exporter_request_body(const struct exporter_request *request, size_t *length)
 {
     *length = request->body_length;

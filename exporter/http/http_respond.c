@@ -77,7 +77,7 @@ static void tell_of_answer(const struct exporter_request *request)
 {
     const struct exporter_server_options *options = &request->server->options;
     if (options->on_answer != NULL)
-        options->on_answer(options->on_answer_arg, request->match.route, request->problem);
+        options->on_answer(options->on_answer_arg, request, request->match.route, request->problem);
 }
 
 /* Takes the response over; NULL (out of memory) cuts the connection. */

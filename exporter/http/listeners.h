@@ -28,7 +28,8 @@ struct exporter_listeners_setup {
     struct exporter_web_config *web_config;    /* of the web listener; NULL: none */
     unsigned web_connections, api_connections; /* at most */
     bool descriptors_are_short;                /* or it would be more */
-    void (*on_api_answer)(void *arg, const struct exporter_route *route,
+    void (*on_api_answer)(void *arg, const struct exporter_request *request,
+                          const struct exporter_route *route,
                           enum handoff_code code); /* any thread; server.h */
     void *on_api_answer_arg;
     void (*on_shortage)(void *arg, int error, const char *listener); /* any thread; server.h */

@@ -3,6 +3,7 @@
  */
 #include "exporter/http/problem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yyjson.h>
@@ -114,5 +115,7 @@ void exporter_respond_problem(struct exporter_request *request,
     }
     reply.bytes = bytes != NULL ? bytes : "";
     request->problem = problem->code;
+    snprintf(request->problem_field, sizeof request->problem_field, "%s",
+             problem->field != NULL ? problem->field : "");
     exporter_respond(request, &reply);
 }

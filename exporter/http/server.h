@@ -55,7 +55,8 @@ struct exporter_server_options {
     } other;
     /* A request was answered. `route`: NULL where none was found; `code`: of the problem, or OK.
      * NULL: nobody counts. */
-    void (*on_answer)(void *arg, const struct exporter_route *route, enum handoff_code code);
+    void (*on_answer)(void *arg, const struct exporter_request *request,
+                      const struct exporter_route *route, enum handoff_code code);
     void *on_answer_arg;
     /* Clients wait because of this errno; NULL: nobody wants to know. */
     void (*on_shortage)(void *arg, int error, const char *listener);

@@ -70,6 +70,7 @@ static void make_page(struct base_mail *mail)
     struct exporter_status status;
     if (exporter_status_read(&status, job->landing->lifecycle, job->landing->client_host,
                              exporter_lifecycle_windows(job->landing->lifecycle))) {
+        status.nrejections = exporter_rejections_read(job->landing->rejections, status.rejections);
         job->bytes =
             job->json ? exporter_status_json(&status, &job->length)
                       : exporter_status_page(&status, job->landing->telemetry_path, &job->length);

@@ -8,11 +8,13 @@
 
 struct exporter_lifecycle;
 struct exporter_client_host;
+struct exporter_rejections;
 
 struct exporter_landing {
     const char *telemetry_path;
     struct exporter_lifecycle *lifecycle;
     struct exporter_client_host *client_host;
+    struct exporter_rejections *rejections;
     char policy[EXPORTER_PAGE_POLICY_SIZE];
 };
 

@@ -86,13 +86,35 @@ static void count_calls(struct exporter_routes_setup *setup)
     collectors_count_calls(setup->metrics.collectors, setup->counted, HANDOFF_CALLS + 1);
 }
 
-void exporter_routes_answered(void *arg, const struct exporter_route *route, enum handoff_code code)
+/* Its token's owner, as it is in the audit trail. */
+static void note_rejected(struct exporter_routes_setup *setup,
+                          const struct exporter_request *request, size_t call,
+                          enum handoff_code code)
 {
-    const struct exporter_routes_setup *setup = arg;
+    const char *agent = exporter_request_caller(request);
+    struct exporter_rejected rejected = {.call = setup->counted[call].name,
+                                         .code = code,
+                                         .field = exporter_request_problem_field(request),
+                                         .caller = agent != NULL ? agent
+                                                   : exporter_request_is_operator(request)
+                                                       ? "operator"
+                                                       : NULL,
+                                         .address = exporter_request_peer(request),
+                                         .program = exporter_request_header(request, "User-Agent")};
+    rejected.body = exporter_request_body(request, &rejected.size);
+    exporter_rejections_note(&setup->rejections, &rejected);
+}
+
+void exporter_routes_answered(void *arg, const struct exporter_request *request,
+                              const struct exporter_route *route, enum handoff_code code)
+{
+    struct exporter_routes_setup *setup = arg;
     if (route != NULL && route->is_page)
         return; /* a person's, and no call */
     const size_t call = route != NULL ? (size_t)(route->call - handoff_calls) : HANDOFF_CALLS;
     collectors_answered(setup->metrics.collectors, call, code);
+    if (code != HANDOFF_OK)
+        note_rejected(setup, request, call, code);
 }
 
 void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
@@ -105,6 +127,8 @@ void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_l
     setup->landing.telemetry_path = options->web_telemetry_path;
     setup->landing.lifecycle = lifecycle;
     setup->landing.client_host = client_host;
+    exporter_rejections_init(&setup->rejections);
+    setup->landing.rejections = &setup->rejections;
     exporter_page_policy(setup->landing.policy);
     fill_web(setup, lifecycle, options->web_telemetry_path);
     exporter_review_init(&setup->review, client_host, callers);

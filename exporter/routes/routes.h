@@ -11,6 +11,7 @@
 #include "exporter/review/review.h"
 #include "exporter/routes/landing.h"
 #include "exporter/routes/metrics.h"
+#include "exporter/status/rejections.h"
 
 struct exporter_lifecycle;
 struct exporter_client_host;
@@ -25,6 +26,7 @@ struct exporter_routes_setup {
     struct exporter_review review;
     struct exporter_landing landing;
     struct exporter_metrics_page metrics;
+    struct exporter_rejections rejections;
     struct collectors_call counted[HANDOFF_CALLS + 1]; /* the last: a request for no call */
 };
 
@@ -33,9 +35,10 @@ void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_l
                           const struct exporter_options *options, struct collectors *collectors,
                           struct exporter_client_host *client_host,
                           struct exporter_callers *callers);
-/* Counts an answer of the agent API; any thread. `arg` is a struct exporter_routes_setup. */
-void exporter_routes_answered(void *arg, const struct exporter_route *route,
-                              enum handoff_code code);
+/* Counts an answer of the agent API, and remembers who was rejected; any thread. `arg` is a struct
+ * exporter_routes_setup. */
+void exporter_routes_answered(void *arg, const struct exporter_request *request,
+                              const struct exporter_route *route, enum handoff_code code);
 /* Takes over what a configuration says for routes; any thread. */
 void exporter_routes_apply(struct exporter_routes_setup *setup,
                            const struct exporter_config *config);

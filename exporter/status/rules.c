@@ -556,9 +556,7 @@ static double all_answered(const struct evaluation *evaluation, size_t call)
 
 static void rule_requests(struct evaluation *evaluation)
 {
-    size_t count;
     struct base_printed age;
-    const struct collectors_call *calls = collectors_calls(evaluation->windows->collectors, &count);
     for (size_t i = 0; i < evaluation->windows->nanswers; i++) {
         const struct exporter_watched_answers *answers = &evaluation->windows->answers[i];
         const double all = all_answered(evaluation, answers->call);
@@ -568,8 +566,8 @@ static void rule_requests(struct evaluation *evaluation)
             continue;
         report(evaluation, EXPORTER_SEVERITY_WARNING,
                "%.0f of the %.0f requests to %s in the last %s were answered with the problem %s.",
-               these, all, calls[answers->call].name, words_for(&age, RULE_REQUESTS_FAILING_WINDOW),
-               handoff_code_name(answers->code));
+               these, all, collectors_call_name(evaluation->windows->collectors, answers->call),
+               words_for(&age, RULE_REQUESTS_FAILING_WINDOW), handoff_code_name(answers->code));
     }
 }
 

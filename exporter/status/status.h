@@ -15,6 +15,7 @@
 #include "exporter/client_host.h"
 #include "exporter/lifecycle.h"
 #include "exporter/status/failures.h"
+#include "exporter/status/rejections.h"
 #include "exporter/status/windows.h"
 #include "lib/base/arena.h"
 
@@ -64,6 +65,8 @@ struct exporter_status {
     struct exporter_failure failures[EXPORTER_FAILURES_KEPT];
     size_t nfailures;
     uint64_t failures_total; /* since the start */
+    struct exporter_rejection rejections[EXPORTER_REJECTIONS_KEPT];
+    size_t nrejections;
     enum exporter_standing standing;
     struct exporter_finding *findings; /* none: healthy */
     size_t nfindings;

@@ -152,6 +152,25 @@ static void add_failures(yyjson_mut_doc *doc, yyjson_mut_val *root,
     }
 }
 
+static void add_rejections(yyjson_mut_doc *doc, yyjson_mut_val *root,
+                           const struct exporter_status *status)
+{
+    yyjson_mut_val *list = yyjson_mut_obj_add_arr(doc, root, "rejected_requests");
+    for (size_t i = 0; i < status->nrejections; i++) {
+        yyjson_mut_val *object = yyjson_mut_arr_add_obj(doc, list);
+        const struct exporter_rejection *rejection = &status->rejections[i];
+        add_time(doc, object, "at", rejection->at_ms);
+        yyjson_mut_obj_add_uint(doc, object, "times", rejection->times);
+        yyjson_mut_obj_add_str(doc, object, "call", rejection->call);
+        yyjson_mut_obj_add_str(doc, object, "code", handoff_code_name(rejection->code));
+        add_text_or_null(doc, object, "field", rejection->field);
+        add_text_or_null(doc, object, "caller", rejection->caller);
+        add_text_or_null(doc, object, "source_agent", rejection->source);
+        add_text_or_null(doc, object, "address", rejection->address);
+        add_text_or_null(doc, object, "user_agent", rejection->program);
+    }
+}
+
 char *exporter_status_json(const struct exporter_status *status, size_t *length)
 {
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
@@ -167,6 +186,7 @@ char *exporter_status_json(const struct exporter_status *status, size_t *length)
     add_agents(doc, root, status);
     add_feeds(doc, root, status);
     add_failures(doc, root, status);
+    add_rejections(doc, root, status);
     char *json = yyjson_mut_write(doc, YYJSON_WRITE_PRETTY, length);
     yyjson_mut_doc_free(doc);
     return json;

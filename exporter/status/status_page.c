@@ -484,6 +484,51 @@ static void write_failure(FILE *out, const struct exporter_failure *failure)
     fputs("</p></li>\n", out);
 }
 
+/* ---- rejected requests ---------------------------------------------------------------------- */
+
+static void write_rejection_sender(FILE *out, const struct exporter_rejection *rejection)
+{
+    const struct {
+        const char *before, *text;
+    } parts[] = {{", token of ", rejection->caller},
+                 {", source_agent ", rejection->source},
+                 {", from ", rejection->address},
+                 {", ", rejection->program}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i].text[0] == '\0')
+            continue;
+        fputs(parts[i].before, out);
+        write_foreign(out, parts[i].text);
+    }
+}
+
+static void write_rejection(FILE *out, const struct exporter_rejection *rejection)
+{
+    fprintf(out, "<li><strong>%s</strong> <span class=\"badge attention\">%s</span>",
+            rejection->call, handoff_code_name(rejection->code));
+    if (rejection->times > 1)
+        fprintf(out, " %" PRIu64 " times", rejection->times);
+    if (rejection->field[0] != '\0') {
+        fputs("\n<p>field ", out);
+        write_foreign(out, rejection->field);
+        fputs("</p>", out);
+    }
+    fputs("\n<p class=\"soft\">", out);
+    write_time_element(out, rejection->at_ms);
+    write_rejection_sender(out, rejection);
+    fputs("</p></li>\n", out);
+}
+
+static void write_rejections(FILE *out, const struct exporter_status *status)
+{
+    if (status->nrejections == 0)
+        return;
+    fputs("<h2>Recently rejected requests</h2>\n<ol class=\"list\" role=\"list\">\n", out);
+    for (size_t i = 0; i < status->nrejections; i++)
+        write_rejection(out, &status->rejections[i]);
+    fputs("</ol>\n", out);
+}
+
 static void write_failures(FILE *out, const struct exporter_status *status)
 {
     fputs("<h2>Recent failures</h2>\n", out);
@@ -532,6 +577,7 @@ char *exporter_status_page(const struct exporter_status *status, const char *tel
     write_agents(out, status);
     write_feeds(out, status);
     write_failures(out, status);
+    write_rejections(out, status);
     write_foot(out, status);
     return exporter_page_end(out, &bytes);
 }

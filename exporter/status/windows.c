@@ -167,7 +167,7 @@ static void look_at_answers(struct exporter_windows *windows)
 {
     size_t count;
     collectors_calls(windows->collectors, &count);
-    for (size_t call = 0; call < count; call++) {
+    for (size_t call = 0; call <= count; call++) { /* the last: those beyond the series limit */
         for (int code = 0; code < HANDOFF_CODE_COUNT; code++)
             look_at_answer(windows, call, (enum handoff_code)code);
     }

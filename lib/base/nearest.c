@@ -35,6 +35,23 @@ size_t base_edit_distance(const char *a, size_t a_length, const char *b, size_t 
     return rows[a_length % 3][b_length];
 }
 
+static void lower_letters(char *to, const char *from, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        to[i] = from[i] >= 'A' && from[i] <= 'Z' ? (char)(from[i] - 'A' + 'a') : from[i];
+}
+
+/* Whatever the case of the letters. */
+static size_t letter_distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    char lower_a[BASE_NEAREST_MAX], lower_b[BASE_NEAREST_MAX];
+    if (a_length > BASE_NEAREST_MAX || b_length > BASE_NEAREST_MAX)
+        return SIZE_MAX;
+    lower_letters(lower_a, a, a_length);
+    lower_letters(lower_b, b, b_length);
+    return base_edit_distance(lower_a, a_length, lower_b, b_length);
+}
+
 /* A third of the letters may be wrong, and one always: further away it is another word. */
 static size_t tolerance(size_t length)
 {
@@ -48,7 +65,7 @@ struct base_nearest base_nearest_begin(const char *seen, size_t length)
 
 void base_nearest_offer(struct base_nearest *nearest, const char *name, size_t length)
 {
-    size_t distance = base_edit_distance(nearest->seen, nearest->length, name, length);
+    size_t distance = letter_distance(nearest->seen, nearest->length, name, length);
     if (distance < nearest->distance) {
         nearest->distance = distance;
         nearest->best = name;
@@ -62,4 +79,25 @@ const char *base_nearest(const char *seen, const char *const *names, size_t coun
     for (size_t i = 0; i < count; i++)
         base_nearest_offer(&nearest, names[i], strlen(names[i]));
     return nearest.best;
+}
+
+/* ---- slips ---------------------------------------------------------------------------------- */
+
+enum { SLIP_LETTERS = 6 };
+
+static bool starts_otherwise(const char *seen, const char *name)
+{
+    char first[2], second[2];
+    lower_letters(first, seen, 2);
+    lower_letters(second, name, 2);
+    return first[0] != second[0] && first[1] == second[1];
+}
+
+bool base_is_slip(const char *seen, size_t seen_length, const char *name, size_t length)
+{
+    if (length < SLIP_LETTERS || seen_length + 1 < length || seen_length > length + 1)
+        return false;
+    if (seen_length == length && (memcmp(seen, name, length) == 0 || starts_otherwise(seen, name)))
+        return false;
+    return letter_distance(seen, seen_length, name, length) <= 1;
 }

@@ -164,6 +164,9 @@ void metric_retire_exact(struct metric_family *family, const char *const *values
 /* How many resolutions have been folded into "other". */
 uint64_t metric_series_dropped(const struct metric_registry *registry);
 
+/* The value of its label, by the label's place in the description: "other" if that was folded. */
+const char *metric_label_value(const struct metric_series *series, size_t label);
+
 /* ---- observing: atomics only --------------------------------------------------------------- */
 
 /* Adds to a counter; counts wrap at 2^64. */

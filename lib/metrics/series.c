@@ -442,7 +442,7 @@ struct metric_series *metric_resolve_exact(struct metric_family *family, const c
 
 /* ---- retiring ------------------------------------------------------------------------------- */
 
-static const char *value_at(const struct metric_series *series, size_t label)
+const char *metric_label_value(const struct metric_series *series, size_t label)
 {
     const char *value = series->key;
     for (; label > 0; label--)
@@ -461,7 +461,8 @@ static void retire_in(struct metric_family *family, size_t label, const char *co
     pthread_mutex_lock(&family->lock);
     struct metric_series *series = atomic_load_explicit(&family->first, memory_order_relaxed);
     for (; series; series = atomic_load_explicit(&series->next, memory_order_relaxed)) {
-        if (bsearch(value_at(series, label), values, count, sizeof *values, compare_values))
+        if (bsearch(metric_label_value(series, label), values, count, sizeof *values,
+                    compare_values))
             set_live(series, false);
     }
     pthread_mutex_unlock(&family->lock);

@@ -61,6 +61,8 @@ prom_metric_t *prom_metric_of_family(struct metric_family *family);
 /* The same for one series, which stays where it is; nothing needs to be freed. A histogram's has no
  * such handle, and must not be passed. */
 prom_metric_sample_t *prom_metric_sample_of_series(struct metric_series *series);
+/* And back. */
+const struct metric_series *prom_metric_sample_series(prom_metric_sample_t *sample);
 
 #ifdef __cplusplus
 }

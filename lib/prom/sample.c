@@ -13,6 +13,11 @@ prom_metric_sample_t *prom_metric_sample_of_series(struct metric_series *series)
     return (prom_metric_sample_t *)series;
 }
 
+const struct metric_series *prom_metric_sample_series(prom_metric_sample_t *self)
+{
+    return series_of_sample(self);
+}
+
 static bool is_gauge(prom_metric_sample_t *self)
 {
     return self && series_of_sample(self)->magic == METRIC_SERIES_MAGIC(METRIC_GAUGE);

@@ -57,6 +57,11 @@ def with_(first, **second):
     return {**first, **second}
 
 
+def after_a_start(series, seconds=0):
+    """What was counted when the process was scraped for the first time; it started so long after the epoch."""
+    return {**series, of("process_start_time_seconds"): seconds}
+
+
 # ---- delivery -------------------------------------------------------------------------------------
 
 def delivery():
@@ -65,6 +70,9 @@ def delivery():
         case("one failure fires", {exhausted: "0 1x5"}, True, 1),
         case("one failure after a restart fires", {exhausted: "7 0 1x5"}, True, 2),
         case("failures that were there before do not", {exhausted: 7}, False),
+        case("failures before the first scrape fire", after_a_start({exhausted: 7}), True),
+        case("those of a process that runs for longer do not", after_a_start({exhausted: 7}, -300), False),
+        case("those of another process do not", {exhausted: 7, of("process_start_time_seconds", instance="b:9780"): 0}, False),
         case("those of another job do not", {handoffs("exhausted", job="other"): "0+1x40"}, False)]
 
     failures = target("handoff_consecutive_failures")
@@ -88,6 +96,7 @@ def delivery():
         case("one that opened unseen does", {is_open: 0, opened: "3 4x5"}, True, 1),
         case("one that opened unseen after a restart does", {is_open: 0, opened: "3 0 1x5"}, True, 2),
         case("one that opened yesterday does not", {is_open: 0, opened: 4}, False),
+        case("one that opened before the first scrape does", after_a_start({is_open: 0, opened: 1}), True),
         case("those of another job do not",
              {target("handoff_circuit_state", job="other", state="open"): 1,
               target("handoff_circuit_opened_total", job="other"): "0+1x40"}, False)]
@@ -104,6 +113,7 @@ def delivery():
     refused = handoffs("refused")
     yield "HandoffRefused", [
         case("one refusal does", {refused: "0 1x5"}, True, 1),
+        case("one before the first scrape does", after_a_start({refused: 1}), True),
         case("those that were there before do not", {refused: 7}, False),
         case("a failure is not one", {exhausted: "0+1x40"}, False),
         case("those of another job do not", {handoffs("refused", job="other"): "0+1x40"}, False)]
@@ -125,6 +135,10 @@ def delivery():
         case("six of eleven are", among(6, 5), True, 16),
         case("four of four are too few", among(4, 0), False, 16),
         case("five of five are enough", among(5, 0), True, 16),
+        case("five of nine before the first scrape are",
+             after_a_start({handoffs("refused"): 5, handoffs("acknowledged"): 4}), True),
+        case("five of ten before the first scrape are not",
+             after_a_start({handoffs("refused"): 5, handoffs("acknowledged"): 5}), False),
         case("three of five are", among(3, 2), True, 16),
         case("those to another agent do not count", with_(
             among(4, 0), **{handoffs("acknowledged", agent="coder"): "0x15 9x40"}), False, 16),
@@ -132,6 +146,7 @@ def delivery():
 
     yield "HandoffExpired", [
         case("one does", {handoffs("expired"): "0 1x5"}, True, 1),
+        case("one before the first scrape does", after_a_start({handoffs("expired"): 1}), True),
         case("those that were there before do not", {handoffs("expired"): 7}, False),
         case("those of another job do not", {handoffs("expired", job="other"): "0+1x40"}, False)]
 
@@ -337,6 +352,7 @@ def hop_limit():
     limit = handoffs("hop_limit")
     yield "HandoffHopLimitReached", [
         case("one does", {limit: "0 1x20"}, True, 1),
+        case("one before the first scrape does", after_a_start({limit: 1}), True),
         case("one after a restart does", {limit: "5 0 1x20"}, True, 2),
         case("one of another outcome does not", {handoffs("exhausted"): "0+1x40"}, False, 20),
         case("one of another job does not", {handoffs("hop_limit", job="other"): "0+1x40"}, False, 20)]
@@ -377,6 +393,8 @@ def sidecar():
         case("one does", {of(dropped): "0 1x9"}, True, 1),
         case("one after a restart does", {of(dropped): "5 0 1x9"}, True, 2),
         case("one of last week does not", {of(dropped): 3}, False, 9),
+        case("one before the first scrape does", after_a_start({of(dropped): 3}), True),
+        case("one of a process that started more than an hour ago does not", after_a_start({of(dropped): 3}, -3600), False, 9),
         case("one of another job does not", {of(dropped, job="other"): "0+1x40"}, False, 9)]
     age = "handoff_retained_oldest_seconds"
     removed = of("handoff_retention_removed_total", kind="chain", reason="size")
@@ -388,6 +406,8 @@ def sidecar():
         case("those of a day do not", {of(age, kind="chain"): 86400, removed: "0+1x60"}, False, 16),
         case("those that are past their age do not",
              {of(age, kind="chain"): 3600, removed: 5, by_age: "0+1x60"}, False, 16),
+        case("those that went before the first scrape do, for a quarter of an hour",
+             after_a_start({of(age, kind="chain"): 86399, removed: 9}), True, 15),
         case("envelopes alone do not",
              {of(age, kind="chain"): 3600, of(age, kind="body"): 60, removed: 0, body: "0+1x60"},
              False, 16),
@@ -402,6 +422,7 @@ def sidecar():
         case("one that is does not", {displaced: 0}, False, 9),
         case("that of another job does not", {of("handoff_store_displaced", job="other"): 1}, False, 9),
         case("one failed commit does", {failed: "0 1x9"}, True, 1, cause="commits"),
+        case("one before the first scrape does", after_a_start({failed: 1}), True, cause="commits"),
         case("one of last week does not", {failed: 3}, False, 9),
         case("a disk with 4.9 % and less than 1 GB does, for five minutes", {free: 490e6, size: 10e9}, True, 5, cause="disk"),
         case("5 % do not", {free: 500e6, size: 10e9}, False, 9),
@@ -411,6 +432,8 @@ def sidecar():
     yield "HandoffExporterOutOfResources", [
         case("three shortages do", {short: "0 3x30"}, True, 1, resource="descriptors"),
         case("two do not", {short: "0 2x30"}, False, 9),
+        case("three before the first scrape do", after_a_start({short: 3}), True, resource="descriptors"),
+        case("two before the first scrape do not", after_a_start({short: 2}), False, 9),
         case("two of one kind and two of another do not",
              {short: "0 2x30", of("handoff_exporter_resource_shortages_total", resource="ports"): "0 2x30"}, False, 9),
         case("a disk without room has an alert of its own",
@@ -428,11 +451,20 @@ def sidecar():
         one = {"call": call, "job": job}
         return {of("handoff_api_requests_total", code="ok", **one): f"0x14 {good}x40",
                 of("handoff_api_requests_total", code=code, **one): f"0x14 {bad}x40"}
+
+    def first_answers(values):
+        values = f"{values}x40" if isinstance(values, str) else values
+        return {of("handoff_api_requests_total", code="forbidden", call="send_handoff"): values}
     yield "HandoffRequestsFailing", [
         case("5 % do not", answers(95, 5), False, 17),
         case("6 % do, for two minutes", answers(94, 6), True, 17, code="budget_too_small"),
         case("18 requests are too few", answers(0, 18), False, 17),
         case("20 are enough", answers(0, 20), True, 17),
+        case("20 before the first scrape are, for two minutes", after_a_start(first_answers(20)), True, 2),
+        case("19 before the first scrape are too few", after_a_start(first_answers(19)), False),
+        case("20 of a series that begins with them are", after_a_start(first_answers("_x19 20"), -86400), True, 21),
+        case("19 of a series that begins with them are too few", after_a_start(first_answers("_x19 19"), -86400), False),
+        case("those of a sidecar that was not scraped before do not", first_answers("_x19 20"), False),
         case("5 % each of two codes do not", with_(answers(90, 5), **answers(90, 5, code="invalid_request")), False, 17),
         case("other calls do not hide it", with_(answers(0, 20), **answers(9999, 0, call="pull_handoff")), True, 17),
         case("how handoffs end has alerts of its own", answers(0, 99, code="exhausted"), False, 17),

@@ -3,6 +3,7 @@
 """GET /v1/handoffs: by state, agents, task and time, in pages, as each caller may see them."""
 
 import contextlib
+import datetime
 import pathlib
 import tempfile
 import unittest
@@ -103,6 +104,42 @@ class Filters(Case):
                 cursor = {"cursor": page["next"]} if page["next"] else None
             self.assertEqual(found, wanted)
 
+    def test_newest_first_in_pages(self):
+        self.start()
+        sent = [self.send(task_id=f"task-{i % 2}") for i in range(7)]
+        since = self.caller.state(sent[2])["created_at"]
+        for query, wanted in (({}, sent), ({"task": "task-0"}, sent[::2]), ({"state": "acknowledged"}, sent),
+                              ({"state": "expired"}, []), ({"since": since}, sent[2:])):
+            found, cursor = [], {}
+            while cursor is not None:
+                page = self.list(limit=2, order="newest", **query, **cursor)
+                found += [item["id"] for item in page["items"]]
+                cursor = {"cursor": page["next"]} if page["next"] else None
+            self.assertEqual(found[:len(wanted)], wanted[::-1], query)
+            self.assertLessEqual(len(found), len(wanted) + 1)  # one of the same millisecond
+        self.assertEqual(self.ids(order="oldest"), sent)
+
+    def test_the_newest_that_expired_is_first(self):
+        self.start()
+        deadline = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=1.5)
+        limit = {"constraints": {"deadline": deadline.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}}
+        expired = [self.caller.send_async("puller", **limit) for _ in range(3)]
+        for handoff in expired:
+            self.caller.wait_for_state(handoff, "expired")
+        self.send("writer", task_id="another")  # it would inherit the deadline
+        self.assertEqual(self.ids(state="expired", order="newest"), expired[::-1])
+        self.assertEqual(self.ids(state="expired"), expired)
+
+    def test_those_whose_envelopes_lack_memories(self):
+        self.start()
+        self.caller.call("PUT", "/v1/memories/known", {"content": "The bank retries"})
+        whole = [self.send(), self.send(memory_ids=["known"])]
+        poor = [self.send(memory_ids=["known", "never-stored"]), self.send("writer", memory_ids=["never-stored"], new_chain=True)]
+        whole.append(self.send("writer", new_chain=True))
+        self.assertEqual(self.ids(incomplete="true"), poor)
+        self.assertEqual(self.ids(incomplete="true", order="newest", target="coder"), [poor[0]])
+        self.assertEqual(set(self.ids(incomplete="false")), {*whole, *poor})
+
     def test_an_envelope_alone_is_no_handoff(self):
         self.start()
         reply = self.caller.call("POST", "/v1/envelopes", {
@@ -117,6 +154,7 @@ class Filters(Case):
         for query, code in (("state=lost", "invalid_request"), ("since=yesterday", "invalid_request"),
                             ("cursor=7", "invalid_cursor"), ("limit=0", "invalid_request"),
                             ("limit=1001", "invalid_request"), ("sate=parked", "invalid_request"),
+                            ("order=latest", "invalid_request"), ("incomplete=yes", "invalid_request"),
                             ("source=%FF", "invalid_request")):
             reply = self.caller.call("GET", f"/v1/handoffs?{query}")
             self.assertEqual((reply.status, reply.json()["code"]), (400, code), query)

@@ -11,6 +11,31 @@ from harness.receiver import status
 ASK = {"source_agent": "analyst", "task_summary": "x", "intent": "y"}
 
 
+def slips(name):
+    """One letter wrong, missing, doubled or swapped with its neighbour, and another case."""
+    middle = len(name) // 2
+    found = [name[:middle] + "x" + name[middle + 1:], name[:middle] + name[middle + 1:], name[:middle] + name[middle] + name[middle:],
+             name[:middle - 1] + name[middle] + name[middle - 1] + name[middle + 1:], name.upper()]
+    return [slip for slip in found if slip != name]
+
+
+def named_inputs(document):
+    """(method, path, name, query or body, all names there) of every field and parameter that a call takes."""
+    for path, calls in document["paths"].items():
+        for method, call in calls.items():
+            query = [one["name"] for one in call.get("parameters", []) if one["in"] == "query"]
+            schema = call.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            schema = schema.get("oneOf", [schema])[0]
+            if "$ref" in schema:
+                schema = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+            body = list(schema.get("properties", {}))
+            filled = path.replace("{name}", "reviewer").replace("{channel}", "news").replace("{task_id}", "t")
+            filled = filled.replace("{id}", "01890a5d-ac96-774b-bcce-b302099a8057")
+            for place, names in (("query", query), ("body", body)):
+                for name in names:
+                    yield method.upper(), filled, name, place, names
+
+
 class Misleading(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -37,6 +62,39 @@ class Misleading(unittest.TestCase):
             reply = self.call("POST", "/v1/envelopes", {**ASK, "target_agent": "reviewer", "constraints": {name: 5}})
             problem = self.refused(reply, 400, "invalid_request", field=f"constraints.{name}", seen=name)
             self.assertIn(meant, problem["allowed"])
+
+    def test_one_letter_slips_of_what_open_objects_know(self):
+        """Any other name is passed on; a slip would be, too, and what it says would never be looked at."""
+        step = {"agent": "analyst", "action": "read"}
+        for field, known, others in (
+                ("state", ("progress", "decisions", "unresolved", "remaining", "resolved"), {"mood": 1, "done": []}),
+                ("expected_output", ("format", "length", "criteria"), {"audience": "payments"}),
+                ("constraints", ("max_tokens", "deadline", "must_not", "guardrails"), {"headline": "short", "max_cost": 1})):
+            ask = {**ASK, "target_agent": "reviewer"}
+            self.assertEqual(self.call("POST", "/v1/envelopes", {**ask, field: others}).status, 200, field)
+            for name in known:
+                for slip in slips(name):
+                    reply = self.call("POST", "/v1/envelopes", {**ask, field: {slip: []}})
+                    problem = self.refused(reply, 400, "invalid_request", field=f"{field}.{slip}", seen=slip)
+                    self.assertIn(name, problem["allowed"], slip)
+        for slip in slips("memory_id"):
+            reply = self.call("POST", "/v1/envelopes", {**ASK, "target_agent": "reviewer",
+                                                        "execution_history": [step, {**step, slip: "m"}]})
+            self.refused(reply, 400, "invalid_request", field=f"execution_history[1].{slip}", seen=slip,
+                         allowed="memory_id (the nearest name)")
+
+    def test_one_letter_slips_of_all_fields_and_parameters(self):
+        """Of every call, as docs/openapi.json has them; each is refused with the nearest name."""
+        tried = 0
+        for method, path, name, place, known in named_inputs(self.daemon.api.get("/v1/openapi.json").json()):
+            for slip in slips(name):
+                if slip in known:
+                    continue
+                tried += 1
+                query, body = (f"?{slip}=1", None) if place == "query" else ("", {slip: 1})
+                problem = self.refused(self.call(method, path + query, body), 400, "invalid_request", field=slip, seen=slip)
+                self.assertTrue(problem["allowed"].endswith("(the nearest name)"), (path, slip, problem))
+        self.assertGreater(tried, 500)
 
     def test_a_deadline_in_the_past(self):
         past = "2020-01-01T00:00:00Z"

@@ -71,13 +71,14 @@ class Names:
     def result(self, expression):
         """The labels that the result of a recording rule has."""
         read = promql.parse(expression)
-        if read.groups:
-            return set(read.groups[0].labels)
+        if read.groups:  # the outermost, which looks at the most
+            return set(max(read.groups, key=lambda group: len(group.selectors)).labels)
         return set().union(*(self.known(one) or set() for one in read.selectors))
 
     def faults(self, expression):
         """What the expression reads that does not exist, in words; nothing if there are none."""
         read = promql.parse(expression)
+        made = set(re.findall(r', "(\w+)", "[^"]*", "", ""\)', expression))  # by label_replace
         found = []
         for one in read.selectors:
             if one.name == "":
@@ -92,7 +93,7 @@ class Names:
                 labels = self.known(one) if one.name else None
                 if labels is not None:
                     found += [f"{one.name} has no label {label} to group by"
-                              for label in group.labels if label not in labels]
+                              for label in group.labels if label not in labels | made]
         return found
 
 

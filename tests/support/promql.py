@@ -14,7 +14,8 @@ import collections
 import re
 
 Selector = collections.namedtuple("Selector", "name matchers text")
-# The labels of one by, without, on, ignoring or group_left, and the selectors it looks at.
+# The labels of one by, without, on, ignoring or group_left, and the selectors it looks at. What follows
+# "and on" or "unless on" only decides what stays, so an aggregation around it does not look at it.
 Group = collections.namedtuple("Group", "labels selectors")
 Read = collections.namedtuple("Read", "selectors groups")
 
@@ -49,6 +50,7 @@ class _Parser:
         self.last_begin = 0  # of the selectors in the parentheses that were closed last
         self.selectors = []
         self.groups = []
+        self.deciding = set()  # places of selectors behind "and on" and "unless on"
 
     def peek(self, ahead=0):
         return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
@@ -95,9 +97,14 @@ class _Parser:
 
     def expression(self, closing):
         """Reads up to `closing`; a grouping in it is about all that is read in its scope."""
-        start, pending = len(self.selectors), []
+        start, pending, decides_from = len(self.selectors), [], None
         while self.peek()[1] != closing:
             kind, text = self.take()
+            if decides_from is not None and text.lower() == "or":
+                self.deciding.update(range(decides_from, len(self.selectors)))
+                decides_from = None
+            if text.lower() == "on" and self.tokens[self.at - 2][1].lower() in ("and", "unless"):
+                decides_from = len(self.selectors)
             if kind == "end":
                 raise ValueError(f"it ends where {closing!r} belongs")
             if kind == "name" and text.lower() in GROUPING:
@@ -113,6 +120,8 @@ class _Parser:
             elif kind == "name" and text.lower() not in WORDS and self.peek()[1] != "(" and \
                     self.peek()[1].lower() not in ("by", "without"):
                 self.selector(text)
+        if decides_from is not None:
+            self.deciding.update(range(decides_from, len(self.selectors)))
 
     def grouping(self, word, start, pending):
         if word.startswith("group_") and self.peek()[1] != "(":
@@ -132,9 +141,12 @@ class _Parser:
             self.groups.append([labels, begin, len(self.selectors)])
         pending.clear()
 
+    def looked_at(self, begin, end):
+        """The selectors of a group; of a join (end is None) all of them."""
+        return [one for place, one in list(enumerate(self.selectors))[begin:end] if end is None or place not in self.deciding]
+
 
 def parse(text):
     parser = _Parser(text)
     parser.expression("")
-    groups = [Group(labels, parser.selectors[begin:end]) for labels, begin, end in parser.groups]
-    return Read(parser.selectors, groups)
+    return Read(parser.selectors, [Group(labels, parser.looked_at(begin, end)) for labels, begin, end in parser.groups])

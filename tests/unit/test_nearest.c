@@ -63,10 +63,35 @@ static void test_nearest_in_a_list(void **state)
     assert_null(base_nearest("pinned", names, 0));
 }
 
+static bool is_slip(const char *seen, const char *name)
+{
+    return base_is_slip(seen, strlen(seen), name, strlen(name));
+}
+
+static void test_slips(void **state)
+{
+    (void)state;
+    static const char *const slips[] = {"deadlin",   "eadline",   "deadine",  "deadliine",
+                                        "ddeadline", "deadlines", "deadlime", "deadlien",
+                                        "edadline",  "Deadline",  "DEADLINE", "DeadLin"};
+    for (size_t i = 0; i < sizeof slips / sizeof *slips; i++)
+        assert_true(is_slip(slips[i], "deadline"));
+    static const char *const others[] = {"deadline", "headline",    "dead_lime",
+                                         "line",     "deadlines_x", ""};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(is_slip(others[i], "deadline"));
+    assert_false(is_slip("musty", "must")); /* too short to tell */
+    char longest[BASE_NEAREST_MAX + 2];
+    memset(longest, 'a', sizeof longest);
+    assert_true(base_is_slip(longest, BASE_NEAREST_MAX - 1, longest, BASE_NEAREST_MAX));
+    assert_false(base_is_slip(longest, BASE_NEAREST_MAX, longest, BASE_NEAREST_MAX + 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_edit_distance),
+        cmocka_unit_test(test_slips),
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_nearest_in_a_list),
     };

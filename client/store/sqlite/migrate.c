@@ -478,6 +478,9 @@ static const char *const steps[] = {
     /* 23: the time by which what is finished grows old (retention_clock.h); 0: not known yet */
     "CREATE TABLE retention_clock (now INTEGER NOT NULL);"
     "INSERT INTO retention_clock VALUES (0);",
+
+    /* 24: what has expired, which an alert leads to */
+    "CREATE INDEX handoffs_expired ON handoffs (seq) WHERE state = 6;",
 };
 
 int handoff_migrate_newest(void)

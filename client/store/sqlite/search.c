@@ -13,48 +13,74 @@ enum {
     UUID_MS_BYTES = 6, /* of a version 7 id */
 };
 
+/* An excerpt ends with the line of the share that is included: 1 if nothing is missing. */
 #define FOUND                                                                                      \
-    " AND e.id > ?1 AND (1 << h.state & ?2) != 0 AND (?3 IS NULL OR h.source = ?3)"                \
+    " AND (1 << h.state & ?2) != 0 AND (?3 IS NULL OR h.source = ?3)"                              \
     " AND (?4 IS NULL OR h.target = ?4) AND (?5 IS NULL OR e.task_id = ?5)"                        \
     " AND e.created_at >= ?6 AND (?7 IS NULL OR " HANDOFF_ROW_CONCERNS(                            \
         "?7") ")"                                                                                  \
-              " ORDER BY e.id LIMIT ?8"
+              " AND (?10 = 0 OR substr(h.excerpt, -2) <> char(10) || '1')"
 
 /* The conditions on states are in the words of the partial indexes, so that the planner can use
    them. The last one joins no more than what it examines. */
-static const char of_task[] = "SELECT e.id FROM task_envelopes t JOIN envelopes e ON e.seq = t.seq"
-                              " JOIN handoffs h ON h.seq = t.seq WHERE t.task_id = ?5" FOUND;
-static const char of_live[] =
-    "SELECT e.id FROM handoffs h JOIN envelopes e ON e.seq = h.seq WHERE h.state < 4" FOUND;
-static const char of_parked[] =
-    "SELECT e.id FROM handoffs h JOIN envelopes e ON e.seq = h.seq WHERE h.state = 5" FOUND;
-static const char of_any[] =
-    "SELECT e.id FROM (SELECT seq FROM envelopes WHERE id > ?1 ORDER BY id LIMIT ?9) w"
-    " JOIN envelopes e ON e.seq = w.seq JOIN handoffs h ON h.seq = w.seq WHERE 1" FOUND;
+#define OF_TASK(beyond, order)                                                                     \
+    "SELECT e.id FROM task_envelopes t JOIN envelopes e ON e.seq = t.seq"                          \
+    " JOIN handoffs h ON h.seq = t.seq WHERE t.task_id = ?5 AND e.id " beyond " ?1" FOUND          \
+    " ORDER BY e.id" order " LIMIT ?8"
+#define OF_STATE(state, beyond, order)                                                             \
+    "SELECT e.id FROM handoffs h JOIN envelopes e ON e.seq = h.seq WHERE h.state " state           \
+    " AND e.id " beyond " ?1" FOUND " ORDER BY e.id" order " LIMIT ?8"
+#define OF_ANY(beyond, order)                                                                      \
+    "SELECT e.id FROM (SELECT seq FROM envelopes WHERE id " beyond                                 \
+    " ?1 AND id >= ?11 ORDER BY id" order " LIMIT ?9) w"                                           \
+    " JOIN envelopes e ON e.seq = w.seq JOIN handoffs h ON h.seq = w.seq WHERE 1" FOUND            \
+    " ORDER BY e.id" order " LIMIT ?8"
+#define LAST_EXAMINED(beyond, order)                                                               \
+    "SELECT id FROM envelopes WHERE id " beyond " ?1 AND id >= ?3 ORDER BY id" order               \
+    " LIMIT 1 OFFSET ?2"
+#define IN_THIS_ORDER(beyond, order)                                                               \
+    {                                                                                              \
+        OF_TASK(beyond, order), OF_STATE("< 4", beyond, order), OF_STATE("= 5", beyond, order),    \
+            OF_STATE("= 6", beyond, order), OF_ANY(beyond, order), LAST_EXAMINED(beyond, order)    \
+    }
 
-static bool walks_ids(const char *text)
-{
-    return text == of_any;
-}
+enum { SEARCH_TASK, SEARCH_LIVE, SEARCH_PARKED, SEARCH_EXPIRED, SEARCH_ANY, LAST_EXAMINED_ID };
+static const char *const texts[2][LAST_EXAMINED_ID + 1] = {IN_THIS_ORDER(">", ""),
+                                                           IN_THIS_ORDER("<", " DESC")};
 
-static const char *text_of_search(const struct handoff_store_search *search)
+static int kind_of_search(const struct handoff_store_search *search)
 {
     const uint32_t live = 1u << HANDOFF_STATE_READY | 1u << HANDOFF_STATE_IN_FLIGHT |
                           1u << HANDOFF_STATE_AWAITING_ACK;
     if (search->task_id.data)
-        return of_task;
+        return SEARCH_TASK;
     if ((search->states & ~live) == 0)
-        return of_live;
-    return search->states == 1u << HANDOFF_STATE_PARKED ? of_parked : of_any;
+        return SEARCH_LIVE;
+    if (search->states == 1u << HANDOFF_STATE_EXPIRED)
+        return SEARCH_EXPIRED;
+    return search->states == 1u << HANDOFF_STATE_PARKED ? SEARCH_PARKED : SEARCH_ANY;
 }
 
 /* Ids begin with their milliseconds, and none is older than its handoff says. */
-static struct base_uuid first_id(const struct handoff_store_search *search)
+static struct base_uuid oldest_id(const struct handoff_store_search *search)
 {
     struct base_uuid since = {0};
     for (int i = 0; search->since_ms > 0 && i < UUID_MS_BYTES; i++)
         since.bytes[i] = (uint8_t)((uint64_t)search->since_ms >> 8 * (UUID_MS_BYTES - 1 - i));
-    return memcmp(since.bytes, search->after.bytes, sizeof since.bytes) > 0 ? since : search->after;
+    return since;
+}
+
+/* Before the first that is looked at. */
+static struct base_uuid begin_of_page(const struct handoff_store_search *search)
+{
+    static const struct base_uuid none;
+    struct base_uuid from = search->after;
+    if (search->newest_first && memcmp(from.bytes, none.bytes, sizeof from.bytes) == 0)
+        memset(from.bytes, 0xff, sizeof from.bytes);
+    if (search->newest_first)
+        return from;
+    const struct base_uuid oldest = oldest_id(search);
+    return memcmp(oldest.bytes, from.bytes, sizeof from.bytes) > 0 ? oldest : from;
 }
 
 static bool read_found_id(sqlite3_stmt *row, struct base_uuid *id)
@@ -66,12 +92,12 @@ static bool read_found_id(sqlite3_stmt *row, struct base_uuid *id)
     return true;
 }
 
-static enum handoff_code select_page(struct handoff_db *db, const char *text,
-                                     const struct base_uuid *from,
+static enum handoff_code select_page(struct handoff_db *db, int kind, const struct base_uuid *from,
                                      struct handoff_store_search *search,
                                      struct handoff_error *error)
 {
-    sqlite3_stmt *select = handoff_db_statement(db, text, error);
+    const struct base_uuid oldest = oldest_id(search);
+    sqlite3_stmt *select = handoff_db_statement(db, texts[search->newest_first][kind], error);
     if (!select)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_blob(select, 1, from->bytes, sizeof from->bytes, SQLITE_STATIC);
@@ -82,8 +108,11 @@ static enum handoff_code select_page(struct handoff_db *db, const char *text,
     sqlite3_bind_int64(select, 6, search->since_ms);
     handoff_db_bind_text(select, 7, search->party);
     sqlite3_bind_int64(select, 8, (int64_t)search->limit);
-    if (walks_ids(text))
+    sqlite3_bind_int(select, 10, search->incomplete);
+    if (kind == SEARCH_ANY) {
         sqlite3_bind_int64(select, 9, EXAMINED);
+        sqlite3_bind_blob(select, 11, oldest.bytes, sizeof oldest.bytes, SQLITE_STATIC);
+    }
     while (search->count < search->limit && handoff_db_row(select)) {
         if (read_found_id(select, &search->ids[search->count]))
             search->count++;
@@ -96,12 +125,14 @@ static enum handoff_code find_last_examined(struct handoff_db *db, const struct 
                                             struct handoff_store_search *search,
                                             struct handoff_error *error)
 {
-    sqlite3_stmt *select = handoff_db_statement(
-        db, "SELECT id FROM envelopes WHERE id > ?1 ORDER BY id LIMIT 1 OFFSET ?2", error);
+    const struct base_uuid oldest = oldest_id(search);
+    sqlite3_stmt *select =
+        handoff_db_statement(db, texts[search->newest_first][LAST_EXAMINED_ID], error);
     if (!select)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_blob(select, 1, from->bytes, sizeof from->bytes, SQLITE_STATIC);
     sqlite3_bind_int64(select, 2, EXAMINED - 1);
+    sqlite3_bind_blob(select, 3, oldest.bytes, sizeof oldest.bytes, SQLITE_STATIC);
     search->more = handoff_db_row(select) && read_found_id(select, &search->next);
     return handoff_db_end(db, select, error);
 }
@@ -109,9 +140,9 @@ static enum handoff_code find_last_examined(struct handoff_db *db, const struct 
 static enum handoff_code search_in(struct handoff_db *db, struct handoff_store_search *search,
                                    struct handoff_error *error)
 {
-    const char *text = text_of_search(search);
-    const struct base_uuid from = first_id(search);
-    enum handoff_code code = select_page(db, text, &from, search, error);
+    const int kind = kind_of_search(search);
+    const struct base_uuid from = begin_of_page(search);
+    enum handoff_code code = select_page(db, kind, &from, search, error);
     if (code != HANDOFF_OK)
         return code;
     if (search->count == search->limit) {
@@ -119,7 +150,7 @@ static enum handoff_code search_in(struct handoff_db *db, struct handoff_store_s
         search->next = search->ids[search->count - 1];
         return HANDOFF_OK;
     }
-    return walks_ids(text) ? find_last_examined(db, &from, search, error) : HANDOFF_OK;
+    return kind == SEARCH_ANY ? find_last_examined(db, &from, search, error) : HANDOFF_OK;
 }
 
 enum handoff_code handoff_store_search(struct handoff_store *store,
