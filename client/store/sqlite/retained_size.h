@@ -49,7 +49,8 @@ int64_t handoff_retained_publication_row(const struct handoff_store_publish *pub
 int64_t handoff_retained_refusal_row(const struct handoff_store_refuse_next *refuse);
 int64_t handoff_retained_attempt_row(const struct handoff_attempt *attempt);
 
-/* Of a contribution whose envelope is gone, beside its text and the name of its task. */
-enum { HANDOFF_RETAINED_ORPHAN_ROW = 130 };
+/* Of a contribution whose envelope is gone, beside its text and the name of its task: the row, its
+   places in two indexes, and about three rows of who was addressed. */
+enum { HANDOFF_RETAINED_ORPHAN_ROW = 320 };
 
 #endif
