@@ -112,11 +112,12 @@ static int fetch_own_items(const struct edit *edit, yyjson_mut_doc *doc)
     char *cursor = NULL;
     int code;
     do {
+        code = CTL_FAILED;
         struct ctl_answer answer = {0};
         char *path = ctl_api_path("/v1/envelopes/", edit->id, "/ledger");
         if (!path || !ctl_api_add_query(&path, "limit", "1000") ||
             !ctl_api_add_query(&path, "cursor", cursor))
-            return CTL_FAILED;
+            break;
         code = ctl_api_call(edit->line, "GET", path, NULL, NULL, &answer);
         yyjson_doc *page = code == CTL_OK
                                ? yyjson_read(answer.body, answer.size, YYJSON_READ_NUMBER_AS_RAW)
@@ -126,6 +127,7 @@ static int fetch_own_items(const struct edit *edit, yyjson_mut_doc *doc)
         ctl_answer_free(&answer);
         free(path);
     } while (code == CTL_OK && cursor);
+    free(cursor);
     return code;
 }
 
