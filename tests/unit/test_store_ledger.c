@@ -23,7 +23,8 @@ static struct base_uuid_source ids;
 static struct fixture {
     char *directory;
     char database[512];
-    struct handoff_store *store; /* NULL while `db` is open */
+    struct base_manual_clock clock; /* near the times at which what is here finishes */
+    struct handoff_store *store;    /* NULL while `db` is open */
     struct handoff_db db;
     struct base_arena arena;
     struct handoff_error error;
@@ -35,8 +36,8 @@ static struct fixture {
 static void open_store(void)
 {
     /* no step of its own: the tests make them */
-    const struct handoff_store_options options = {.path = fixture.directory,
-                                                  .retention_every_ms = 1 << 30};
+    const struct handoff_store_options options = {
+        .path = fixture.directory, .clock = &fixture.clock.clock, .retention_every_ms = 1 << 30};
     handoff_db_close(&fixture.db);
     assert_int_equal(handoff_store_open(&fixture.store, &options, &fixture.error), HANDOFF_OK);
 }
@@ -52,6 +53,7 @@ static void open_database(void)
 static int set_up(void **state)
 {
     (void)state;
+    base_manual_clock_init(&fixture.clock, 30000);
     fixture.directory = temp_directory();
     snprintf(fixture.database, sizeof fixture.database, "%s/handoff.db", fixture.directory);
     base_arena_init(&fixture.arena, 0);
