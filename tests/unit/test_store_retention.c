@@ -371,7 +371,7 @@ static void test_a_store_of_an_older_version(void **state)
     assert_int_equal(
         handoff_db_exec(&fixture.db,
                         "DROP TABLE decisions; DROP TABLE jobs; DROP TABLE job_items;"
-                        "DROP INDEX handoffs_parked_rows;"
+                        "DROP INDEX handoffs_parked_rows; DROP INDEX handoffs_expired;"
                         "ALTER TABLE handoffs DROP COLUMN summary;"
                         "ALTER TABLE handoffs DROP COLUMN error;"
                         "DROP TRIGGER scope_grew; DROP TRIGGER scope_shrank; DROP TRIGGER "
