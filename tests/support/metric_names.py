@@ -72,7 +72,7 @@ class Names:
         """The labels that the result of a recording rule has."""
         read = promql.parse(expression)
         if read.groups:  # the outermost, which looks at the most
-            return set(max(read.groups, key=lambda group: len(group.selectors)).labels)
+            return set(max(reversed(read.groups), key=lambda group: len(group.selectors)).labels)
         return set().union(*(self.known(one) or set() for one in read.selectors))
 
     def faults(self, expression):

@@ -142,8 +142,8 @@ class _Parser:
         pending.clear()
 
     def looked_at(self, begin, end):
-        """The selectors of a group; of a join (end is None) all of them."""
-        return [one for place, one in list(enumerate(self.selectors))[begin:end] if end is None or place not in self.deciding]
+        """The selectors of a group."""
+        return [one for place, one in list(enumerate(self.selectors))[begin:end] if place not in self.deciding]
 
 
 def parse(text):
