@@ -83,7 +83,7 @@ class SixtyTimesFaster(unittest.TestCase):
 
     def test_only_windows_differ(self):
         # durations, also at the end of recorded names, and the ages of handoffs and publications
-        window = re.compile(r"(?<![.\d])\d+[smhd]\b|(?<=[<>] )(86400|3600|1440|900|300|60|15|5)\b")
+        window = re.compile(r"(?<![.\d])\d+[smhd]\b|(?<=[<>] )(86400|3600|1800|1440|900|300|60|30|15|5)\b")
 
         def without_windows(groups):
             return [{field: window.sub("T", rule[field]) for field in rule if field not in ("annotations", "labels")}

@@ -261,12 +261,13 @@ static void test_the_writer_retains(void **state)
     (void)state;
     begin(&fixture);
     fill(&fixture, made);
-    base_manual_clock_init(&manual, 1000 + ROWS + 500);
+    base_manual_clock_init(&manual, 1000 + ROWS);
     struct handoff_store_options options = {.path = fixture.directory,
                                             .retention_age_ms = 500,
                                             .retention_every_ms = 1,
                                             .clock = &manual.clock};
     assert_int_equal(handoff_store_open(&fixture.store, &options, &error), HANDOFF_OK);
+    base_manual_clock_advance(&manual, 500);
     do {
         handoff_store_stats(fixture.store, &stats);
     } while (stats.removed < ROWS / 2);
