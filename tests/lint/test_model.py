@@ -51,6 +51,7 @@ ELSEWHERE = {
     ("collectors/collectors.c", "unknown"): "the revision of a build without git",
     ("client/calls/channels.c", "parked"): "a count of deliveries",
     ("client/calls/response_schemas.c", "parked"): "the same",
+    ("ctl/channels.c", "parked"): "the same",
     ("client/calls/response_schemas.c", "rejected"): "observations that were not taken",
     **{("client/spine/http/table.c", word): "an operation of a remote spine's table"
        for word in ("get", "search", "put", "delete")},

@@ -24,7 +24,7 @@ PAGES = sorted((TOP / "docs/runbooks").glob("Handoff*.md"))
 
 # What a sentence leaves for the reader to fill in.
 FILL_IN = {"FILE": "/etc/handoff-exporter.yml", "TASK": "task-42", "AGENT": "code-generator",
-           "OTHER": "reviewer", "ID": '"$ID"'}
+           "OTHER": "reviewer", "CHANNEL": "oauth-migration", "ID": '"$ID"'}
 
 
 def in_half_a_second():
@@ -60,7 +60,7 @@ class Runbooks(unittest.TestCase):
             {"code-generator": {"url": self.broken.url, "retries": 1,
                                 "breaker": {"failures": 3, "cooldown": "10ms"}},
              "analyst": {"url": self.well.url}, "reviewer": {"url": self.well.url}},
-            hops={"max": 2}))
+            hops={"max": 2}, channels={"oauth-migration": {"receivers": ["code-generator", "reviewer"]}}))
         self.caller = Caller(self.daemon)
         self.shell = self.enterContext(Shell(self.daemon))
         for number in range(3):
@@ -130,7 +130,8 @@ class Runbooks(unittest.TestCase):
 
     def test_commands_of_the_alerts_work_as_printed(self):
         """Whatever an alert tells to type, with the labels that it has."""
-        labels = {"target_agent": "code-generator", "instance": self.daemon.web.address, "call": "send_handoff", "code": "invalid_request"}
+        labels = {"target_agent": "code-generator", "receiver": "code-generator", "channel": "oauth-migration",
+                  "instance": self.daemon.web.address, "call": "send_handoff", "code": "invalid_request"}
         groups = yaml.safe_load((TOP / "alerts/handoff-alerts.yml").read_text(encoding="utf-8"))["groups"]
         self.bad_hour()
         for rule in (rule for group in groups for rule in group["rules"]):
