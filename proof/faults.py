@@ -2,7 +2,7 @@
 """What goes wrong, drawn from the seed: the same for every way of handing off.
 
 A fault belongs to the handoff of a task to an agent, and says how that agent behaves each time the handoff arrives. To
-add one: a row here, and what it does in Receivers.BEHAVIOUR (receivers.py).
+add one: a row here, and what it does in do_POST of receivers.py.
 """
 
 import tasks

@@ -2,7 +2,8 @@
 """The judge: the fate of each item at each agent, from what the agents received and nothing else.
 
 An item is *present* if its token is in the text that the agent was handed; *reachable* if a fetch that the text
-names returns it; *told* if the text says that it is missing, and no fetch returns it; *gone* otherwise.
+names returns it; *told* if the text lists it as missing, and no fetch returns it; *gone* otherwise, also if
+the text promises a memory that is not there.
 """
 
 import collections
@@ -24,8 +25,10 @@ MAST = {
     "step": "1.3 step repetition",
 }
 
-# Where an envelope has the entries of a kind, and how it counts those that it omits.
+# Where an envelope has the entries of a kind, and how it counts those that it omits. What is said in passing is part of a
+# summary, and those of earlier hops are steps.
 _COUNTED = {"decision": "decisions", "unresolved": "unresolved"}
+_OMITTED_AS = {**_COUNTED, "step": "steps", "subtle": "steps"}
 
 
 class Reading:
@@ -48,14 +51,16 @@ class Reading:
         return self._fate_of_fact(item) if item.memory else self._fate_in_ledger(item)
 
     def _fate_of_fact(self, item):
-        if item.memory in self.named or item.memory in self.missing or item.memory in self._ledger():
+        listed = item.memory in self.named or "references" in self.omitted and item.memory in self._ledger()
+        if listed or item.memory in self.missing:
             if item.token in self._memory(item.memory):
                 return "reachable"
-            return "told"
-        return "gone"
+        return "told" if item.memory in self.missing else "gone"
 
     def _fate_in_ledger(self, item):
-        return "reachable" if item.token in self._ledger() else "gone"
+        """An agent reads the ledger for what the envelope says it omits, and has no reason to look for anything else."""
+        counted = self.omitted.get(_OMITTED_AS.get(item.kind), 0)
+        return "reachable" if counted and item.token in self._ledger() else "gone"
 
     def _memory(self, name):
         return self._get(f"/v1/memories/{urllib.parse.quote(name, safe='')}")

@@ -55,7 +55,7 @@ class Receivers:
             return script.pop(0) if script else "take"
 
     def take(self, task, agent, document):
-        """The first of several arrivals is the one that counts, unless a person has changed it since."""
+        """Of several arrivals, the first counts."""
         with self._lock:
             self._taken.setdefault((task, agent), document)
 

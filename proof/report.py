@@ -19,6 +19,8 @@ def summarize(name, title, verdicts, facts):
     result["by_length"] = [_length(verdicts, length) for length in LENGTHS]
     result["by_agent"] = [_agent(verdicts, agent) for agent in range(1, len(tasks.AGENTS))]
     result["by_kind"] = {kind: _fates(verdicts, lambda key, kind=kind: key[0] == kind) for kind in tasks.KINDS}
+    result["by_kind_at_the_end"] = {kind: _fates(verdicts, lambda key, kind=kind: key[0] == kind, len(tasks.AGENTS) - 1)
+                                    for kind in tasks.KINDS}
     result["by_distance"] = [_fates(verdicts, lambda key, hops=hops: key[1] == hops)
                              for hops in range(1, len(tasks.AGENTS))]
     result["causes"] = _causes(verdicts)
@@ -54,8 +56,9 @@ def _agent(verdicts, agent):
             "seconds": statistics.median(stage.seconds for stage in stages) if stages else 0}
 
 
-def _fates(verdicts, wanted):
-    return _add((stage for verdict in verdicts for stage in verdict.stages), wanted)
+def _fates(verdicts, wanted, agent=None):
+    """At all agents, or at one."""
+    return _add((stage for verdict in verdicts for stage in verdict.stages if agent in (None, stage.agent)), wanted)
 
 
 def _add(stages, wanted):
@@ -93,7 +96,7 @@ def document(results, options):
 # ---- the terminal
 
 def percent(share):
-    return f"{100 * share:.1f}" if share < 0.9995 or share == 1 else f"{100 * share:.2f}"
+    return f"{100 * share:.2f}"
 
 
 def rows(results):
@@ -105,9 +108,10 @@ def rows(results):
         fifth = result["by_agent"][4 - 1]
         failed = five[f"failed_with_{tasks.NEEDS}_needs"]
         gone = sum(row["fates"]["gone"] for row in result["by_agent"])
+        seen = sum(sum(row["fates"].values()) for row in result["by_agent"])
         yield [result["title"], f"{result['tasks']:,}", percent(five["failed_with_1_need"]["share"]),
                percent(failed["share"]), f"{percent(failed['low'])} to {percent(failed['high'])}",
-               percent(five["never_arrived"]["share"]), percent(at_hand(fifth["fates_of_the_first"])), f"{gone:,}",
+               percent(five["never_arrived"]["share"]), percent(at_hand(fifth["fates_of_the_first"])), percent(gone / seen if seen else 0.0),
                f"{fifth['tokens']:,.0f}"]
 
 
@@ -119,11 +123,10 @@ def show(results, options):
     for row in table:
         print("  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
                         for column, (cell, width) in enumerate(zip(row, widths))))
-    print(f"\nfail: of the tasks that arrived, those in which an agent needed an item, did not have it, and could not fetch"
-          f" it. original: share of what the user and"
-          f" the first\nagent said that the fifth agent has or can fetch (the specification expects"
-          f" {percent(LEFT_OF_SPECIFICATION)} without a protocol). gone: items\nof which an agent finds no trace, added up"
-          " over all agents.")
+    print(f"\nfail: of the tasks that arrived, those in which an agent needed an item, did not have it, and could not fetch it."
+          f"\noriginal: share of what the user and the first agent said that the fifth agent has or can fetch (the specification"
+          f"\nexpects {percent(LEFT_OF_SPECIFICATION)} without a protocol). gone: share of all items, over all agents, of which"
+          " the agent finds no trace.")
     for result in results:
         extra = [f"{count} {note}" for note, count in result["notes"].items()]
         if result["kills"]:
@@ -155,6 +158,9 @@ def _tables(results):
     text += _table("Present or reachable, by kind, in per cent",
                    [heads, *([result["title"], *(percent(at_hand(result["by_kind"][kind])) for kind in tasks.KINDS)]
                              for result in results)])
+    text += _table("Present or reachable at the eighth agent, by kind, in per cent",
+                   [heads, *([result["title"], *(percent(at_hand(result["by_kind_at_the_end"][kind]))
+                                                 for kind in tasks.KINDS)] for result in results)])
     text += _table("Present, by kind, in per cent",
                    [heads, *([result["title"], *(percent(_present(result["by_kind"][kind])) for kind in tasks.KINDS)]
                              for result in results)])

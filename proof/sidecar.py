@@ -247,7 +247,7 @@ class Exporter(ways.Way):
 class Sample(Exporter):
     """As the specification's sample does: no previous_id, no memory_ids; the ids are in the summary and the steps."""
 
-    title = "handoff-exporter, as in the specification"
+    title = "handoff-exporter, names no parent"
 
     def add(self, request, task, hand):
         first, last = (item.memory for item in task.brought_by(hand.agent, "fact"))
@@ -268,7 +268,7 @@ class Plain(Exporter):
 class Careful(Plain):
     """Names all that it was handed again."""
 
-    title = "handoff-exporter, all of it again"
+    title = "handoff-exporter, repeats everything"
 
     def add(self, request, task, hand):
         super().add(request, task, hand)

@@ -44,7 +44,7 @@ class Task:
     seed: int
     items: tuple
     budgets: tuple   # tokens that each agent can be handed; that of the first is not used
-    needs: tuple     # for each agent NEEDS tokens of items of those before it, the most important one first
+    needs: tuple     # for each agent the tokens of NEEDS items of those before it
 
     @property
     def name(self):

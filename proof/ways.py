@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ways of handing off that the proof compares, and what each agent knows.
 
-To add one: a subclass of Way with hand_on(), and a row in WAYS at the end. What agents do by themselves today is given
+To add one: a subclass of Way with hand_on(), and a row in WAYS of proof.py. What agents do by themselves today is given
 every advantage: it is written at each class. sidecar.py has the way of this project.
 """
 
@@ -46,7 +46,7 @@ class Hand:
 
 
 class Way:
-    """One handoff is hand_on(task, hand, receivers, fate of the draw). It is called by many threads at once."""
+    """hand_on() is one handoff. It is called by many threads at once."""
 
     title = ""
 
@@ -65,16 +65,23 @@ class Way:
         raise NotImplementedError
 
     def post(self, task, agent, text, retries):
-        """To the agent, as an HTTP client does: a failure is tried again, if at all, after a short wait."""
+        """To the agent, as an HTTP client does: a failure is tried again, if at all, after a short wait.
+
+        A person looks at what was refused, and it is sent once more."""
         name = tasks.AGENTS[agent]
-        for attempt in range(1 + retries):
+        attempt = 0
+        while attempt <= retries:
             if attempt:
                 time.sleep(random.uniform(0, 0.02 * 2 ** attempt))
+            attempt += 1
             connection = http.client.HTTPConnection("127.0.0.1", self.receivers.port, timeout=SENDER_TIMEOUT_S)
             try:
                 connection.request("POST", f"/{name}", text.encode(), {"Handoff-Task-Id": task.name, "Handoff-Id": "-"})
-                if connection.getresponse().status == 200:
+                status = connection.getresponse().status
+                if status == 200:
                     break
+                if status == 422:
+                    attempt -= 1
             except OSError:
                 pass
             except http.client.HTTPException:
@@ -134,8 +141,8 @@ class Transcript(Way):
     def talk(self, task, agent):
         chance = tasks.draw(task.seed, "talk", task.number, agent)
         said = [item.text for item in task.brought_by(agent)]
-        filler = max(0, self.talk_tokens * CHARACTERS_PER_TOKEN - sum(map(len, said)))
-        said += [tasks.prose(chance, 12) for _ in range(filler // 75)]
+        while sum(len(text) + 1 for text in said) < self.talk_tokens * CHARACTERS_PER_TOKEN:
+            said.append(tasks.prose(chance, 12))
         chance.shuffle(said)
         return f"{tasks.AGENTS[agent]}:\n" + "\n".join(said) + "\n"
 
@@ -146,9 +153,9 @@ class Transcript(Way):
 
 
 class ShortTranscript(Transcript):
-    title = "transcript's end, 1,000 tokens an agent"
+    title = "tail of the transcript, 1,000 tokens an agent"
 
 
 class LongTranscript(Transcript):
-    title = "transcript's end, 4,000 tokens an agent"
+    title = "tail of the transcript, 4,000 tokens an agent"
     talk_tokens = 4000

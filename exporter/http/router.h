@@ -28,8 +28,8 @@ struct exporter_route {
     exporter_handler *handle;
     void *context;
     size_t body_limit; /* bytes; more are answered 413 */
-    enum handoff_call_access access;
     const struct handoff_call *call; /* of the agent API; its inputs are checked. NULL: none */
+    enum handoff_call_access access;
     bool is_page; /* for a person's browser: its handler asks for a session, not for a token */
 };
 

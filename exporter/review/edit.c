@@ -232,7 +232,7 @@ static char *write_edit_body(struct review_visit *visit, size_t *size, struct ha
 
 static void write_edit_page(struct review_visit *visit, const struct handoff_error *error)
 {
-    const bool failed = error != NULL && error->code != HANDOFF_OK;
+    const bool failed = error->code != HANDOFF_OK;
     const struct exporter_problem problem = {.code = failed ? error->code : HANDOFF_OK};
     review_begin_page(visit, "Edit", REVIEW_TAB_NONE);
     if (failed)
@@ -289,7 +289,7 @@ static void go_on_with_edit(struct review_visit *visit)
         return;
     }
     if (!visit->is_post) {
-        write_edit_page(visit, NULL);
+        write_edit_page(visit, &(struct handoff_error){.code = HANDOFF_OK});
         return;
     }
     char *body = write_edit_body(visit, &size, &error);

@@ -24,14 +24,14 @@ static void fill_web(struct exporter_routes_setup *setup, struct exporter_lifecy
 {
     const enum handoff_call_access all = HANDOFF_FOR_ALL; /* passwords are checked before */
     const struct exporter_route rows[] = {
-        {"GET", telemetry_path, exporter_route_metrics, &setup->metrics, 0, all, NULL, false},
-        {"GET", "/-/healthy", exporter_route_healthy, lifecycle, 0, all, NULL, false},
-        {"GET", "/-/ready", exporter_route_ready, lifecycle, 0, all, NULL, false},
-        {"POST", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, all, NULL, false},
-        {"PUT", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, all, NULL, false},
-        {"GET", "/", exporter_route_landing, &setup->landing, 0, all, NULL, false},
-        {"GET", "/runbooks", exporter_route_runbooks, &setup->landing, 0, all, NULL, false},
-        {"GET", "/runbooks/{name}", exporter_route_runbook, &setup->landing, 0, all, NULL, false},
+        {"GET", telemetry_path, exporter_route_metrics, &setup->metrics, 0, NULL, all, false},
+        {"GET", "/-/healthy", exporter_route_healthy, lifecycle, 0, NULL, all, false},
+        {"GET", "/-/ready", exporter_route_ready, lifecycle, 0, NULL, all, false},
+        {"POST", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, NULL, all, false},
+        {"PUT", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, NULL, all, false},
+        {"GET", "/", exporter_route_landing, &setup->landing, 0, NULL, all, false},
+        {"GET", "/runbooks", exporter_route_runbooks, &setup->landing, 0, NULL, all, false},
+        {"GET", "/runbooks/{name}", exporter_route_runbook, &setup->landing, 0, NULL, all, false},
     };
     _Static_assert(sizeof rows == sizeof setup->web_rows, "the table holds its rows");
     memcpy(setup->web_rows, rows, sizeof rows);

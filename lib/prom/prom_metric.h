@@ -62,7 +62,7 @@ prom_metric_t *prom_metric_of_family(struct metric_family *family);
  * such handle, and must not be passed. */
 prom_metric_sample_t *prom_metric_sample_of_series(struct metric_series *series);
 /* And back. */
-const struct metric_series *prom_metric_sample_series(prom_metric_sample_t *sample);
+const struct metric_series *prom_metric_sample_series(prom_metric_sample_t *self);
 
 #ifdef __cplusplus
 }

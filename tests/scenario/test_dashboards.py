@@ -25,9 +25,10 @@ from known_traffic import SLOWNESS, TARGETS, KnownTraffic
 ROUNDS = 5
 RULES = [str(grafana.TOP / "alerts" / name) for name in ("handoff-rules.yml", "handoff-alerts.yml")]
 
-# Nothing has run for a week, and no agent pulls.
+# Nothing has run for a week, no agent pulls, and there is no channel.
 EMPTY = {("handoff-tasks", "Depth against the week before"), ("handoff-agent", "Inbox"),
-         ("handoff-agent", "Time since the last poll")}
+         ("handoff-agent", "Time since the last poll"), ("handoff-overview", "Published"),
+         ("handoff-overview", "Pending"), ("handoff-overview", "Oldest pending"), ("handoff-overview", "Redelivered")}
 
 
 def last(series):

@@ -761,7 +761,7 @@ class Restart(Case):
         self.assertEqual(caller.daemon.wait(), 0)
         self.again(caller)
         self.assert_problem(caller.send(), 503, "circuit_open")
-        self.assertEqual(caller.parked()["items"], [{**parked, "summary": "Write the retry logic", "replays": 0,
+        self.assertEqual(caller.parked()["items"], [{**parked, "previous_id": None, "summary": "Write the retry logic", "replays": 0,
                                                      "error": "the agent answered with an error status"}])
 
     def again(self, caller):

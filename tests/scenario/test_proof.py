@@ -84,6 +84,21 @@ class Judge(unittest.TestCase):
             del envelope["context"]["constraints"]["must_not"][0]
         self.assertGreater(gone(self.judged(drop), "constraint"), 0)
 
+    def test_a_dropped_constraint_that_the_ledger_still_has(self):
+        def drop(envelope):
+            del envelope["context"]["constraints"]["must_not"][0]
+            envelope.setdefault("omitted", {"steps": 1, "more": f"/v1/envelopes/{envelope['id']}/ledger"})
+        result = self.judged(drop)
+        fates = result["by_kind"]["constraint"]
+        self.assertEqual((fates["gone"], fates["reachable"]), (sum(fates.values()) / 4, 0), fates)
+
+    def test_a_promised_memory_that_is_not_there(self):
+        def promise(envelope):
+            names = [memory["id"] for memory in envelope["context"].pop("memories", [])]
+            envelope["memory_refs"] = [f"{name}-not-there" for name in names]
+            envelope["context"].pop("references", None)
+        self.assertGreater(gone(self.judged(promise), "fact"), 0)
+
     def test_a_lost_step(self):
         def lose(envelope):
             envelope["context"]["history"] = envelope["context"].get("history", [])[1:]

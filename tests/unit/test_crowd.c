@@ -124,11 +124,11 @@ static struct crowd *new_crowd(unsigned places, unsigned per_ip)
     const enum handoff_call_access all = HANDOFF_FOR_ALL;
     crowd->release.deliver = release_held;
     crowd->rows[0] =
-        (struct exporter_route){"GET", "/probe", answer_probe, NULL, 0, all, NULL, false};
+        (struct exporter_route){"GET", "/probe", answer_probe, NULL, 0, NULL, all, false};
     crowd->rows[1] =
-        (struct exporter_route){"GET", "/large", answer_large, NULL, 0, all, NULL, false};
+        (struct exporter_route){"GET", "/large", answer_large, NULL, 0, NULL, all, false};
     crowd->rows[2] =
-        (struct exporter_route){"GET", "/hold", hold_request, crowd, 0, all, NULL, false};
+        (struct exporter_route){"GET", "/hold", hold_request, crowd, 0, NULL, all, false};
     crowd->routes = (struct exporter_routes){crowd->rows, 3};
     open_crowd(crowd, places, per_ip);
     return crowd;

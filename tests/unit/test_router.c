@@ -12,12 +12,12 @@ static void handle(struct exporter_request *request, void *context)
 }
 
 static const struct exporter_route rows[] = {
-    {"GET", "/", handle, NULL, 0, HANDOFF_FOR_ALL, NULL, false},
-    {"GET", "/metrics", handle, NULL, 0, HANDOFF_FOR_ALL, NULL, false},
-    {"POST", "/v1/handoffs", handle, NULL, 0, HANDOFF_FOR_ALL, NULL, false},
-    {"GET", "/v1/handoffs/{id}", handle, NULL, 0, HANDOFF_FOR_ALL, NULL, false},
-    {"DELETE", "/v1/handoffs/{id}", handle, NULL, 0, HANDOFF_FOR_ALL, NULL, false},
-    {"GET", "/v1/tasks/{task}/of/{agent}", handle, NULL, 0, HANDOFF_FOR_ALL, NULL, false},
+    {"GET", "/", handle, NULL, 0, NULL, HANDOFF_FOR_ALL, false},
+    {"GET", "/metrics", handle, NULL, 0, NULL, HANDOFF_FOR_ALL, false},
+    {"POST", "/v1/handoffs", handle, NULL, 0, NULL, HANDOFF_FOR_ALL, false},
+    {"GET", "/v1/handoffs/{id}", handle, NULL, 0, NULL, HANDOFF_FOR_ALL, false},
+    {"DELETE", "/v1/handoffs/{id}", handle, NULL, 0, NULL, HANDOFF_FOR_ALL, false},
+    {"GET", "/v1/tasks/{task}/of/{agent}", handle, NULL, 0, NULL, HANDOFF_FOR_ALL, false},
 };
 static const struct exporter_routes routes = {rows, sizeof rows / sizeof *rows};
 
