@@ -111,7 +111,7 @@ static bool removes_next(const struct comparison *comparison, size_t i, size_t j
 static void take_middle(struct comparison *comparison)
 {
     const struct lines *before = &comparison->before, *after = &comparison->after;
-    size_t i = comparison->from, j = comparison->from;
+    size_t i = comparison->from, j = i;
     while (i < comparison->before_to || j < comparison->after_to) {
         if (comparison->cells && i < comparison->before_to && j < comparison->after_to &&
             base_span_equal(before->list[i], after->list[j])) {

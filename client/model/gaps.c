@@ -129,7 +129,10 @@ static enum handoff_code read_gaps(struct gap_list *list, const struct handoff_g
         return handoff_error_no_memory(error);
     size_t i, n;
     yyjson_val *gap;
-    yyjson_arr_foreach(kept, i, n, gap) add_kept_gap(list, gap);
+    yyjson_arr_foreach(kept, i, n, gap)
+    {
+        add_kept_gap(list, gap);
+    }
     base_rfc3339_format(change->at_ms, list->now);
     add_gap_ids(list, change->lacking, GAP_LACKING, change->agent);
     add_gap_ids(list, change->found, GAP_FOUND, change->agent);

@@ -27,7 +27,7 @@ struct exporter_route {
     const char *pattern;
     exporter_handler *handle;
     void *context;
-    size_t body_limit; /* bytes; more are answered 413 */
+    size_t body_limit;               /* bytes; more are answered 413 */
     const struct handoff_call *call; /* of the agent API; its inputs are checked. NULL: none */
     enum handoff_call_access access;
     bool is_page; /* for a person's browser: its handler asks for a session, not for a token */

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <yyjson.h>
 
+#include "client/secrets/redact.h"
 #include "exporter/log/log.h"
 #include "exporter/status/thresholds.h"
 
@@ -37,13 +38,17 @@ static bool is_rejection(enum handoff_code code)
     return code != HANDOFF_OK;
 }
 
-/* Whatever else a caller wrote into it is a question mark. */
+/* A caller may put anything there: a credential becomes a marker, what cannot be printed a question
+ * mark. */
 static void keep_printable(char *to, size_t size, const char *from)
 {
-    size_t i = 0;
-    for (; from != NULL && from[i] != '\0' && i + 1 < size; i++)
-        to[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
-    to[i] = '\0';
+    to[0] = '\0';
+    if (from != NULL)
+        handoff_secrets_cut(to, size, from, strlen(from));
+    for (char *at = to; *at != '\0'; at++) {
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    }
 }
 
 static void keep_named_source(char *to, size_t size, const struct exporter_rejected *rejected)

@@ -26,6 +26,7 @@ MAY_KNOW = {
     "collectors": ("lib/base/check.h", "client/handoff.h", "lib/metrics/", "lib/prom/prom", "lib/prom/process_reading.h"),
     "exporter": ("lib/base/", "client/handoff.h", "client/host_loop.h", "client/calls/call.h", "client/calls/calls.def", "client/calls/preview.h",
                  "client/calls/schema.h", "client/model/field.h", "client/model/lenient.h", "client/model/handoff_agent_keys.def",
+                 "client/secrets/redact.h",
                  "lib/metrics/metric.h", "lib/exposition/", "collectors/collectors.h"),
     # handoffctl checks configuration files with the daemon's own reader
     "ctl": ("lib/base/", "client/handoff.h", "client/model/handoff_model.def", "exporter/config/", "exporter/options.def",
