@@ -303,6 +303,32 @@ class Trouble(Case):
             reply = self.chain.call("POST", f"/v1/handoffs/{envelope['id']}/memories", {"missing": True})
             self.assertEqual([item["id"] for item in reply.json()["found"]], ["ms-1"], reply)
 
+    def test_an_id_that_it_does_not_allow_is_not_its_fault(self):
+        for status in 400, 422:
+            with self.subTest(status):
+                self.start(timeout="300ms")
+                self.server.trouble = lambda handler, status=status: handler.reply(status, {"error": "what an id"})
+                for i in range(8):
+                    self.assertEqual(self.memory("GET", f"odd-{i}").status, 404)
+                for i in range(8):
+                    self.assertEqual(self.memory("PUT", f"odd-{i}", {"content": "x"}).status, 503)
+                for i in range(8):
+                    self.chain.hand("researcher", "analyst", new_chain=True, memory_ids=[f"odd-{i}", f"odd-{i + 1}"])
+                self.server.trouble = None
+                self.server.store("ms-1")
+                self.assertEqual((self.up(), self.memory("GET", "ms-1").status), (1, 200))
+
+    def test_it_is_back_though_it_does_not_allow_the_id_of_the_probe(self):
+        self.start(timeout="300ms")
+        self.server.trouble = self.server.fails
+        for i in range(6):
+            self.assertEqual(self.memory("GET", f"ms-{i}").status, 503)
+        self.server.trouble = lambda handler: handler.reply(422, {"error": "what an id"})
+        eventually(lambda: self.up() == 1, "it is known to be back")
+        self.server.trouble = None
+        self.server.store("ms-1")
+        self.assertEqual(self.memory("GET", "ms-1").status, 200)
+
     def test_a_server_that_dies_on_a_quiet_day_is_noticed(self):
         self.start(timeout="300ms")
         self.assertEqual(self.up(), 1)

@@ -75,8 +75,10 @@ static enum handoff_code read_old(struct changing *changing, struct base_span id
         return HANDOFF_OK;
     yyjson_val *values = handoff_http_read_answer(changing->spine, operation, &changing->request,
                                                   &changing->arena, &changing->of->error);
-    if (!values)
+    if (!values) {
+        changing->call.unreadable = !handoff_http_request_refused(&changing->request);
         return changing->of->error.code;
+    }
     if (yyjson_is_obj(values)) {
         *exists = handoff_http_read_memory(&changing->spine->table, values, &changing->arena, old);
         return HANDOFF_OK;
@@ -220,10 +222,8 @@ static bool changing_ended(struct handoff_http_call *call)
         take_change_answer(changing);
         return false;
     }
-    if (prepare_change(changing, id) != HANDOFF_OK) {
-        call->unreadable = changing->of->error.code == HANDOFF_ERR_SPINE_UNAVAILABLE;
+    if (prepare_change(changing, id) != HANDOFF_OK)
         return false;
-    }
     const struct handoff_http_values values = {
         .id = id, .memory = changing->put ? &changing->put->memory : NULL};
     changing->looked = true;

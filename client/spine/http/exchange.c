@@ -69,6 +69,11 @@ bool handoff_http_request_failed(const struct handoff_http_request *request)
            status == 403 || status == 429 || status >= 500;
 }
 
+bool handoff_http_request_refused(const struct handoff_http_request *request)
+{
+    return request->status >= 400 && !handoff_http_request_failed(request);
+}
+
 void handoff_http_request_free(struct handoff_http_request *request)
 {
     base_buffer_free(&request->target);

@@ -86,6 +86,9 @@ bool handoff_http_exchange_is_up(const struct handoff_http_exchange *exchange);
 /* Whether this answer says that the server is at fault: none, 401, 403, 429, 3xx or 5xx. */
 bool handoff_http_request_failed(const struct handoff_http_request *request);
 
+/* Whether the server answered that it does not take this request: any other 4xx. It is well. */
+bool handoff_http_request_refused(const struct handoff_http_request *request);
+
 void handoff_http_request_free(struct handoff_http_request *request);
 
 #endif

@@ -157,18 +157,34 @@ static bool take_memory_values(struct finding *finding, yyjson_val *values,
     return taken;
 }
 
+/* A server that does not allow the id has no memory with it. */
+static bool is_absent(const struct handoff_http_request *request)
+{
+    switch (request->failure ? 0 : request->status) {
+    case 400:
+    case 404:
+    case 410:
+    case 414:
+    case 422:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static enum handoff_code take_answer_of(struct finding *finding, size_t which)
 {
     struct handoff_spine_resolve *resolve = finding->resolve;
     const struct handoff_http_request *request = &finding->requests[which];
     const enum handoff_http_operation operation = finding->operations[which];
-    if (operation == HANDOFF_HTTP_GET && !request->failure &&
-        (request->status == 404 || request->status == 410))
+    if (operation == HANDOFF_HTTP_GET && is_absent(request))
         return HANDOFF_OK;
     yyjson_val *values = handoff_http_read_answer(finding->spine, operation, request,
                                                   resolve->arena, &resolve->call.error);
-    if (!values)
+    if (!values) {
+        finding->call.unreadable = !handoff_http_request_refused(request);
         return resolve->call.error.code;
+    }
     return take_memory_values(finding, values, operation)
                ? HANDOFF_OK
                : handoff_error_no_memory(&resolve->call.error);
@@ -228,7 +244,6 @@ static bool finding_ended(struct handoff_http_call *call)
         qsort(resolve->found, resolve->found_count, sizeof *resolve->found, compare_scores);
     if (code != HANDOFF_OK)
         resolve->found_count = resolve->missing_count = 0;
-    call->unreadable = code == HANDOFF_ERR_SPINE_UNAVAILABLE;
     return false;
 }
 

@@ -88,7 +88,7 @@ static bool is_probe_readable(void *context, const struct handoff_http_request *
     const bool has_get = spine->table.rows[HANDOFF_HTTP_GET].method != NULL;
     struct base_arena arena;
     struct handoff_error error;
-    if (has_get && (request->status == 404 || request->status == 410))
+    if (handoff_http_request_refused(request)) /* the id may not be one that the server allows */
         return true;
     base_arena_init(&arena, 0);
     const bool readable =
