@@ -257,6 +257,19 @@ class Changing(Case):
         self.assertEqual((self.memory("DELETE", "ms-1").status, self.server.facts), (204, {}))
         self.assertEqual(self.memory("DELETE", "ms-1").status, 404)
 
+    def test_a_memory_that_cannot_be_read_is_not_overwritten(self):
+        only_many = {key: row for key, row in TABLE["operations"].items() if key != "get"}
+        for table in TABLE, {**TABLE, "operations": only_many}:
+            with self.subTest(sorted(table["operations"])):
+                self.start(table)
+                self.server.facts["ms-1"] = {"id": "ms-1", "text": 7, "agent": "analyst", "tenant": "user:alice"}
+                for method, body in ("PUT", {"content": "mine", "agent": "coder"}), ("DELETE", None):
+                    for _ in range(6):
+                        reply = self.memory(method, "ms-1", body)
+                        self.assertEqual((reply.status, reply.json()["code"]), (503, "spine_unavailable"), reply)
+                self.assertEqual(self.server.facts["ms-1"]["text"], 7)
+                self.assertEqual(self.memory("PUT", "ms-2", {"content": "new"}).status, 201)  # the circuit is closed
+
     def test_what_it_lacks_is_said_at_the_start_and_refused_clearly(self):
         self.start({**TABLE, "operations": {"get": TABLE["operations"]["get"]}})
         [line] = self.daemon.events("spine_lacks")

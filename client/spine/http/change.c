@@ -61,14 +61,38 @@ static enum handoff_http_operation looking(const struct handoff_http_spine *spin
     return spine->table.rows[HANDOFF_HTTP_GET].method ? HANDOFF_HTTP_GET : HANDOFF_HTTP_GET_MANY;
 }
 
-/* *exists is false where there is none. */
+/* *exists is false where there is none. One that cannot be read has an owner and a scope, too: it
+   is not changed. */
+static enum handoff_code read_old_of(struct changing *changing, yyjson_val *values,
+                                     struct base_span id, struct handoff_memory *old, bool *exists)
+{
+    const struct handoff_http_table *table = &changing->spine->table;
+    bool readable = true;
+    size_t i, n;
+    yyjson_val *value;
+    if (yyjson_is_obj(values))
+        *exists = readable = handoff_http_read_memory(table, values, &changing->arena, old) &&
+                             base_span_equal(old->id, id);
+    yyjson_arr_foreach(values, i, n, value)
+    {
+        if (*exists)
+            break;
+        if (!handoff_http_read_memory(table, value, &changing->arena, old))
+            readable = false;
+        else
+            *exists = base_span_equal(old->id, id);
+    }
+    if (*exists || readable)
+        return HANDOFF_OK;
+    return handoff_http_unavailable(handoff_http_operation_name(looking(changing->spine)),
+                                    "its memory cannot be read", &changing->of->error);
+}
+
 static enum handoff_code read_old(struct changing *changing, struct base_span id,
                                   struct handoff_memory *old, bool *exists)
 {
     const enum handoff_http_operation operation = looking(changing->spine);
     const long status = changing->request.status;
-    size_t i, n;
-    yyjson_val *value;
     *exists = false;
     if (operation == HANDOFF_HTTP_GET && !changing->request.failure &&
         (status == 404 || status == 410))
@@ -79,18 +103,7 @@ static enum handoff_code read_old(struct changing *changing, struct base_span id
         changing->call.unreadable = !handoff_http_request_refused(&changing->request);
         return changing->of->error.code;
     }
-    if (yyjson_is_obj(values)) {
-        *exists = handoff_http_read_memory(&changing->spine->table, values, &changing->arena, old);
-        return HANDOFF_OK;
-    }
-    yyjson_arr_foreach(values, i, n, value)
-    {
-        if (!*exists)
-            *exists =
-                handoff_http_read_memory(&changing->spine->table, value, &changing->arena, old) &&
-                base_span_equal(old->id, id);
-    }
-    return HANDOFF_OK;
+    return read_old_of(changing, values, id, old, exists);
 }
 
 /* ---- whether it may be changed --------------------------------------------------------------- */
