@@ -232,6 +232,16 @@ class Finding(Case):
         envelope = self.chain.hand("researcher", "analyst", memory_ids=["alice-1", "bob-1"], scope="user:alice")
         self.assertEqual((list(memories(envelope)), list(missing(envelope))), (["alice-1"], ["bob-1"]))
 
+    def test_a_scope_that_is_not_a_text_does_not_mean_shared(self):
+        self.start()
+        for name, scope in ("number-1", 7), ("list-1", ["user:alice"]), ("object-1", {"name": "user:alice"}), ("no-1", False):
+            self.server.store(name, tenant=scope)
+        self.server.store("null-1", tenant=None)
+        envelope = self.chain.hand("researcher", "analyst", include_recent=9,
+                                   memory_ids=["number-1", "list-1", "object-1", "no-1", "null-1"])
+        self.assertEqual(list(memories(envelope)), ["null-1"])
+        self.assertEqual(sorted(missing(envelope)), ["list-1", "no-1", "number-1", "object-1"])
+
     def test_an_id_stays_in_its_place(self):
         self.start({**TABLE, "operations": {"get": TABLE["operations"]["get"]}})
         self.server.store("a:b")

@@ -237,6 +237,13 @@ static int64_t version_of(const struct handoff_memory *memory)
     return (int64_t)(hash ^ (uint64_t)memory->updated_ms);
 }
 
+/* One of another type is not taken for "shared". */
+static bool is_scope_readable(const struct handoff_http_table *table, yyjson_val *value)
+{
+    yyjson_val *scope = member_value(table, value, HANDOFF_HTTP_SCOPE);
+    return !scope || yyjson_is_null(scope) || yyjson_is_str(scope);
+}
+
 bool handoff_http_read_memory(const struct handoff_http_table *table, yyjson_val *value,
                               struct base_arena *arena, struct handoff_memory *memory)
 {
@@ -260,6 +267,6 @@ bool handoff_http_read_memory(const struct handoff_http_table *table, yyjson_val
         !read_metadata(member_value(table, value, HANDOFF_HTTP_METADATA), arena, memory))
         return false;
     memory->version = version_of(memory);
-    return memory->id.data && memory->content.data &&
+    return memory->id.data && memory->content.data && is_scope_readable(table, value) &&
            handoff_memory_validate(memory, &handoff_memory_limits_default, NULL) == HANDOFF_OK;
 }
