@@ -119,7 +119,7 @@ static void word_told(struct handoff_reply *reply)
 }
 
 /* What the caller lacks is stored once its word counts; a caller that is not answered repeats it.
- */
+   With an acknowledgement in memory it is stored by then, and this tells whether that went well. */
 static void lacking_was_kept(void *context, const struct handoff_error *error)
 {
     struct answering *answering = context;

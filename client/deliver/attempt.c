@@ -203,7 +203,7 @@ void handoff_delivery_attempt_ended(struct handoff_delivery *delivery,
 {
     BASE_CHECK(delivery->state == HANDOFF_STATE_IN_FLIGHT);
     note_facts(delivery, finding);
-    if (!handoff_delivery_take_gaps(delivery, finding)) {
+    if (!handoff_delivery_take_gaps(delivery, base_buffer_span(&finding->lacking))) {
         handoff_delivery_not_attempted(delivery, HANDOFF_SHORTAGE_MEMORY);
         return;
     }

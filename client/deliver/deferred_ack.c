@@ -216,10 +216,21 @@ static void answer_parked(struct handoff_reply *reply, struct handoff_delivery *
     handoff_delivery_settle_late(delivery);
 }
 
+/* What the receiver lacks is stored before its acknowledgement. false: out of memory. */
+static bool take_lacking(const struct handoff_reply *reply, struct handoff_delivery *delivery)
+{
+    const enum handoff_state state = delivery->state;
+    if (reply->word == HANDOFF_WORD_ACK && (handoff_state_is_live(state) || is_late(reply, state)))
+        return handoff_delivery_take_gaps(delivery, reply->lacking);
+    handoff_delivery_note_gaps(delivery, reply->lacking);
+    return true;
+}
+
 static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
-    handoff_delivery_note_gaps(delivery, reply->lacking);
-    if (handoff_state_is_live(delivery->state))
+    if (!take_lacking(reply, delivery))
+        handoff_error_no_memory(&reply->error);
+    else if (handoff_state_is_live(delivery->state))
         answer_live(reply, delivery);
     else if (is_late(reply, delivery->state))
         answer_parked(reply, delivery);
@@ -279,10 +290,9 @@ static void hand_on(struct handoff_reply *reply, struct handoff_delivery *delive
     struct handoff_finding finding = word_findings[HANDOFF_WORD_ACK];
     handoff_error_clear(&reply->error);
     handoff_error_clear(&reply->next_problem);
-    handoff_delivery_note_gaps(delivery, reply->lacking);
     finding.next = (char *)(uintptr_t)reply->next.data;
     finding.next_size = reply->next.size;
-    if (handoff_hand_on_begin(delivery, reply, &finding))
+    if (take_lacking(reply, delivery) && handoff_hand_on_begin(delivery, reply, &finding))
         return;
     handoff_error_no_memory(&reply->error);
     handoff_reply_send(reply);

@@ -110,10 +110,8 @@ void handoff_delivery_note_gaps(struct handoff_delivery *delivery, struct base_s
     }
 }
 
-bool handoff_delivery_take_gaps(struct handoff_delivery *delivery,
-                                const struct handoff_finding *finding)
+bool handoff_delivery_take_gaps(struct handoff_delivery *delivery, struct base_span lacking)
 {
-    const struct base_span lacking = base_buffer_span(&finding->lacking);
     const struct base_span none = base_span(NULL, 0);
     if (lacking.size == 0)
         return true;

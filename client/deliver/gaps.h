@@ -31,8 +31,9 @@ struct handoff_delivery;
    nothing of them. */
 void handoff_delivery_note_gaps(struct handoff_delivery *delivery, struct base_span lacking);
 
-/* What the finding of an attempt has of them: notes and stores them. false: out of memory. */
+/* Notes and stores them. Called before the acknowledgement that has them is stored, so that nobody
+   sees that one without them. false: out of memory. */
 bool handoff_delivery_take_gaps(struct handoff_delivery *delivery,
-                                const struct handoff_finding *finding);
+                                struct base_span lacking) HANDOFF_MUST_CHECK;
 
 #endif

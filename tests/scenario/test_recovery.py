@@ -260,6 +260,19 @@ class Acknowledgements(Case):
             reply = sent.result()
             self.assertEqual((reply.status, gaps(reply.json())), (200, {"gone-2": False, "gone-1": False}))
 
+    def test_nobody_sees_the_acknowledgement_without_them(self):
+        self.start()
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            for i in range(20):
+                more = {"next": {"target_agent": "coder", "task_summary": "write it"}} if i % 2 else {}
+                sent = threads.submit(lambda: self.chain.state(self.chain.ask(
+                    "researcher", "analyst", new_chain=True, headers={"prefer": "wait=20"}).json()["id"]))
+                pulled = self.chain.call("GET", "/v1/agents/analyst/inbox?wait=10s").header("Handoff-Id")
+                self.assertEqual(self.post(pulled, "ack", {"missing": ["gone-1"], **more}).status, 200)
+                seen = sent.result()
+                self.assertEqual((seen["state"], gaps(seen)), ("acknowledged", {"gone-1": False}))
+        self.assertEqual(self.counts(), {"missing": 20})
+
     def test_with_the_next_request(self):
         receiver = self.enterContext(Receiver(lambda request: request.answer(
             200, {"ack": request.id, "missing": ["gone-1"],
