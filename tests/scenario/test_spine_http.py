@@ -225,6 +225,16 @@ class Finding(Case):
         self.assertEqual(sorted(memories(envelope)), ["fit-1", "pin-1"])
         self.assertEqual(memories(envelope)["pin-1"]["pinned"], True)
 
+    def test_no_more_pins_are_taken_than_are_allowed(self):
+        self.start(timeout="10s")
+        for i in range(60_000):
+            self.server.store(f"p{i}", "x", pinned=True)
+        began = time.monotonic()
+        envelope = self.chain.hand("researcher", "analyst", include_pins=True)
+        self.assertEqual(list(missing(envelope)), [])
+        self.assertEqual(set(memories(envelope)), {f"p{i}" for i in range(256)})
+        self.assertLess(time.monotonic() - began, 5)
+
     def test_only_the_scopes_of_the_request_are_seen(self):
         self.start()
         self.server.store("alice-1", tenant="user:alice")

@@ -136,13 +136,27 @@ static bool take_memory_value(struct finding *finding, yyjson_val *value,
     return add_found(finding, &memory, operation, share);
 }
 
+/* How many memories of an answer are looked at: as many as were asked for, whatever it holds. */
+static size_t most_values(const struct handoff_spine_resolve *resolve,
+                          enum handoff_http_operation operation)
+{
+    switch (origin_of(operation)) {
+    case HANDOFF_ORIGIN_ASKED:
+        return resolve->id_count;
+    case HANDOFF_ORIGIN_PINNED:
+        return handoff_memory_limits_default.pins;
+    default:
+        return resolve->skip + resolve->recent;
+    }
+}
+
 static bool take_memory_values(struct finding *finding, yyjson_val *values,
                                enum handoff_http_operation operation)
 {
     const struct handoff_spine_resolve *resolve = finding->resolve;
     const bool ranked = origin_of(operation) == HANDOFF_ORIGIN_RECENT;
     const size_t from = ranked ? resolve->skip : 0;
-    const size_t to = ranked ? resolve->skip + resolve->recent : SIZE_MAX;
+    const size_t to = most_values(resolve, operation);
     const size_t many = yyjson_arr_size(values);
     size_t i, n;
     yyjson_val *value;
