@@ -57,8 +57,7 @@ static yyjson_val *today_of(const struct review_visit *visit, const struct hando
 /* What was typed for a field; "": nothing. */
 static const char *typed(struct review_visit *visit, const struct handoff_field *field)
 {
-    const char *name = base_arena_printf(&visit->arena, "edit.%s", field->name);
-    const char *text = name != NULL ? review_value(visit, name) : NULL;
+    const char *text = review_member(visit, "edit", field->name);
     return text != NULL ? text : "";
 }
 

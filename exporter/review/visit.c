@@ -15,7 +15,7 @@
 #include "exporter/review/frame.h"
 #include "lib/base/check.h"
 
-enum { VISIT_MAGIC = 0x76697374 };
+enum { VISIT_MAGIC = 0x76697374, MEMBER_NAME_MAX = 63 };
 
 /* ---- beginning and ending ------------------------------------------------------------------- */
 
@@ -145,11 +145,17 @@ const char *review_id(struct review_visit *visit)
     return exporter_request_param(visit->request, 0);
 }
 
-static enum handoff_code read_row(struct review_visit *visit, const struct handoff_field *row,
-                                  const char *prefix, void *into, struct handoff_error *error)
+const char *review_member(struct review_visit *visit, const char *object, const char *member)
 {
-    const char *name = base_arena_printf(&visit->arena, "%s%s", prefix, row->name);
-    const char *text = name != NULL ? review_value(visit, name) : NULL;
+    char name[MEMBER_NAME_MAX + 1];
+    const int length = snprintf(name, sizeof name, "%s.%s", object, member);
+    BASE_CHECK(length > 0 && (size_t)length < sizeof name);
+    return review_value(visit, name);
+}
+
+static enum handoff_code read_row(const struct handoff_field *row, const char *text, void *into,
+                                  struct handoff_error *error)
+{
     if (text != NULL)
         return handoff_field_read_text(row, text, into, error);
     return row->required ? handoff_field_refuse_missing(error, row) : HANDOFF_OK;
@@ -159,10 +165,12 @@ static enum handoff_code read_form_members(struct review_visit *visit,
                                            const struct handoff_field *row, void *into,
                                            struct handoff_error *error)
 {
-    const char *prefix = base_arena_printf(&visit->arena, "%s.", row->name);
     enum handoff_code code = HANDOFF_OK;
-    for (size_t i = 0; prefix != NULL && i < row->members->count && code == HANDOFF_OK; i++)
-        code = read_row(visit, &row->members->rows[i], prefix, (char *)into + row->offset, error);
+    for (size_t i = 0; i < row->members->count && code == HANDOFF_OK; i++) {
+        const struct handoff_field *member = &row->members->rows[i];
+        code = read_row(member, review_member(visit, row->name, member->name),
+                        (char *)into + row->offset, error);
+    }
     return code;
 }
 
@@ -180,7 +188,7 @@ enum handoff_code review_read_input(struct review_visit *visit, const struct han
         else if (row->type == HANDOFF_FIELD_OBJECT)
             code = read_form_members(visit, row, input, error);
         else
-            code = read_row(visit, row, "", input, error);
+            code = read_row(row, review_value(visit, row->name), input, error);
     }
     return code;
 }

@@ -74,6 +74,9 @@ struct review_visit {
 
 /* A field of the form, or of the query; NULL: it is absent, or empty. */
 const char *review_value(struct review_visit *visit, const char *name);
+/* The field "object.member". Its name needs no memory: a filter that got lost for want of it would
+ * widen what is decided about. */
+const char *review_member(struct review_visit *visit, const char *object, const char *member);
 /* The value that the {segment} of the path took. */
 const char *review_id(struct review_visit *visit);
 /* Reads the inputs of a call by its rows; members of an object come as "object.member". What is
