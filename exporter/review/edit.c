@@ -162,68 +162,89 @@ static void write_edit_difference(struct review_visit *visit)
 
 /* ---- what differs from today ---------------------------------------------------------------- */
 
-static void put_typed(yyjson_mut_doc *doc, yyjson_mut_val *edit, const struct handoff_field *field,
-                      yyjson_mut_val *value)
+/* A value that could not be made is NULL, and would leave the field as it is today. */
+static enum handoff_code put_typed(yyjson_mut_doc *doc, yyjson_mut_val *edit,
+                                   const struct handoff_field *field, yyjson_mut_val *value)
 {
-    yyjson_mut_obj_put(edit, yyjson_mut_strcpy(doc, field->name), value);
+    return yyjson_mut_obj_put(edit, yyjson_mut_strcpy(doc, field->name), value)
+               ? HANDOFF_OK
+               : HANDOFF_ERR_OUT_OF_MEMORY;
 }
 
-/* False: it is no JSON. */
-static bool put_typed_json(yyjson_mut_doc *doc, yyjson_mut_val *edit,
-                           const struct handoff_field *field, const char *text, yyjson_val *today)
+static enum handoff_code put_typed_json(yyjson_mut_doc *doc, yyjson_mut_val *edit,
+                                        const struct handoff_field *field, const char *text,
+                                        yyjson_val *today)
 {
     yyjson_doc *read = yyjson_read(text, strlen(text), YYJSON_READ_NUMBER_AS_RAW);
     yyjson_val *value = yyjson_doc_get_root(read);
+    enum handoff_code code = value != NULL ? HANDOFF_OK : HANDOFF_ERR_INVALID_JSON;
     if (value != NULL && (today == NULL || !base_json_equal(value, today)))
-        put_typed(doc, edit, field, yyjson_val_mut_copy(doc, value));
+        code = put_typed(doc, edit, field, yyjson_val_mut_copy(doc, value));
     yyjson_doc_free(read);
-    return value != NULL;
+    return code;
 }
 
-static bool put_change(struct review_visit *visit, yyjson_mut_doc *doc, yyjson_mut_val *edit,
-                       const struct handoff_field *field)
+/* Browsers send lines with \r\n, which reading the form makes \n: today's text may have either. */
+static bool is_same_text(const char *typed_text, const char *today)
+{
+    for (; *today != '\0'; today++) {
+        if (*today == '\r' && today[1] == '\n')
+            continue;
+        if (*typed_text++ != *today)
+            return false;
+    }
+    return *typed_text == '\0';
+}
+
+static enum handoff_code put_change(struct review_visit *visit, yyjson_mut_doc *doc,
+                                    yyjson_mut_val *edit, const struct handoff_field *field)
 {
     const char *text = typed(visit, field);
     yyjson_val *today = today_of(visit, field);
     const bool is_absent = today == NULL || yyjson_is_null(today);
-    if (*text == '\0') {
-        if (!is_absent)
-            put_typed(doc, edit, field, yyjson_mut_null(doc));
-        return true;
-    }
+    if (*text == '\0')
+        return is_absent ? HANDOFF_OK : put_typed(doc, edit, field, yyjson_mut_null(doc));
     if (!is_shown_as_text(field))
         return put_typed_json(doc, edit, field, text, is_absent ? NULL : today);
-    if (is_absent || strcmp(text, yyjson_get_str(today)) != 0)
-        put_typed(doc, edit, field, yyjson_mut_strcpy(doc, text));
-    return true;
+    if (is_absent || !is_same_text(text, yyjson_get_str(today)))
+        return put_typed(doc, edit, field, yyjson_mut_strcpy(doc, text));
+    return HANDOFF_OK;
 }
 
-/* {"edit": {...}, "target_agent": ...}; yyjson's. NULL: a field is no JSON, which is said. */
-static char *write_edit_body(struct review_visit *visit, size_t *size, struct handoff_error *error)
+static enum handoff_code put_changes(struct review_visit *visit, yyjson_mut_doc *doc,
+                                     yyjson_mut_val *edit, struct handoff_error *error)
 {
     const struct handoff_fields *fields = edit_fields();
+    *error = (struct handoff_error){.code = HANDOFF_OK};
+    for (size_t i = 0; i < fields->count && error->code == HANDOFF_OK; i++) {
+        if (!fields->rows[i].fixed)
+            error->code = put_change(visit, doc, edit, &fields->rows[i]);
+        if (error->code != HANDOFF_ERR_INVALID_JSON)
+            continue;
+        error->message = "this field is not JSON";
+        snprintf(error->field, sizeof error->field, "edit.%s", fields->rows[i].name);
+    }
+    return error->code;
+}
+
+/* {"edit": {...}, "target_agent": ...}; yyjson's. NULL: a field is no JSON, or there is no memory,
+ * which is said. */
+static char *write_edit_body(struct review_visit *visit, size_t *size, struct handoff_error *error)
+{
+    static const struct handoff_error no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                                   .message = "out of memory (edit)"};
     const char *target = review_value(visit, "target_agent");
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
     yyjson_mut_val *root = yyjson_mut_obj(doc);
     yyjson_mut_doc_set_root(doc, root);
     yyjson_mut_val *edit = yyjson_mut_obj_add_obj(doc, root, "edit");
-    if (target != NULL)
-        yyjson_mut_obj_add_strcpy(doc, root, "target_agent", target);
     char *body = NULL;
-    *error = (struct handoff_error){.code = HANDOFF_OK};
-    for (size_t i = 0; i < fields->count && error->code == HANDOFF_OK; i++) {
-        if (fields->rows[i].fixed || put_change(visit, doc, edit, &fields->rows[i]))
-            continue;
-        *error = (struct handoff_error){.code = HANDOFF_ERR_INVALID_JSON,
-                                        .message = "this field is not JSON"};
-        snprintf(error->field, sizeof error->field, "edit.%s", fields->rows[i].name);
-    }
-    if (error->code == HANDOFF_OK)
+    if (put_changes(visit, doc, edit, error) == HANDOFF_OK &&
+        (target == NULL || yyjson_mut_obj_add_strcpy(doc, root, "target_agent", target)))
         body = yyjson_mut_write(doc, 0, size);
     yyjson_mut_doc_free(doc);
-    if (body == NULL && error->code == HANDOFF_OK)
-        *error = (struct handoff_error){.code = HANDOFF_ERR_OUT_OF_MEMORY,
-                                        .message = "out of memory (edit)"};
+    if (body == NULL && error->code != HANDOFF_ERR_INVALID_JSON)
+        *error = no_memory;
     return body;
 }
 

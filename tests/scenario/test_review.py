@@ -272,6 +272,15 @@ class Editing(Case):
         handoff = self.send(state={"decisions": ["x"]})
         self.assertIn("The brief stays the same", self.submit(self.edit(handoff), handoff, "preview").text)
 
+    def test_lines_that_end_as_browsers_send_them_are_no_change(self):
+        self.start()
+        handoff = self.send(task_summary="Merge it\r\nquickly")
+        page = self.edit(handoff)
+        sent = self.submit(page, handoff, "send", task_summary="Merge it\r\nquickly", reason="x")
+        self.assertEqual(sent.status, 200)
+        (decision,) = self.decisions()
+        self.assertEqual(decision["fields"], [])
+
     def test_a_bad_edit_is_named_and_what_was_typed_is_kept(self):
         self.start()
         handoff = self.send(constraints={"max_cost": 5})
