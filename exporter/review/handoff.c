@@ -23,6 +23,15 @@ static yyjson_val *root_of(const struct review_visit *visit, int which)
     return visit->answers[which].root;
 }
 
+/* Whether it could not be read, which is said in its place. */
+static bool write_failed(struct review_visit *visit, int which)
+{
+    const struct handoff_error *error = &visit->answers[which].error;
+    if (error->code != HANDOFF_OK)
+        review_write_error(visit->out, error);
+    return error->code != HANDOFF_OK;
+}
+
 static bool is_in_state(struct review_visit *visit, enum handoff_state state)
 {
     return strcmp(review_string(root_of(visit, HANDOFF), "state"), handoff_state_name(state)) == 0;
@@ -97,7 +106,7 @@ static void write_obstacles(FILE *out, yyjson_val *obstacles)
     fputs("</ul>\n", out);
 }
 
-static void write_delivery_prospect(struct review_visit *visit)
+static void write_prospect_verdict(struct review_visit *visit)
 {
     FILE *out = visit->out;
     yyjson_val *prospect = root_of(visit, PROSPECT);
@@ -108,6 +117,17 @@ static void write_delivery_prospect(struct review_visit *visit)
     fputs("</h2>\n", out);
     if (!deliverable)
         write_obstacles(out, yyjson_obj_get(prospect, "obstacles"));
+}
+
+static void write_delivery_prospect(struct review_visit *visit)
+{
+    FILE *out = visit->out;
+    if (visit->answers[PROSPECT].error.code == HANDOFF_OK) {
+        write_prospect_verdict(visit);
+    } else {
+        fputs("<section><h2>Would it be delivered now?</h2>\n", out);
+        write_failed(visit, PROSPECT);
+    }
     fputs("<form method=\"get\" action=\"/review/handoffs/", out);
     exporter_html_url_value(out, review_id(visit));
     fputs("\">\n", out);
@@ -212,19 +232,33 @@ static void write_attempt(FILE *out, yyjson_val *attempt)
     fputs("</p></li>\n", out);
 }
 
-/* The newest first; thousands of replays leave as many attempts. */
+/* The newest first; thousands of replays leave as many attempts. They are kept in a ring, because
+ * finding one by its number walks over those before it. */
+static void write_newest_attempts(FILE *out, yyjson_val *items)
+{
+    yyjson_val *newest[ATTEMPTS_SHOWN];
+    size_t i, count;
+    yyjson_val *attempt;
+    yyjson_arr_foreach(items, i, count, attempt)
+    {
+        newest[i % ATTEMPTS_SHOWN] = attempt;
+    }
+    fputs("<ul class=\"list\">\n", out);
+    for (i = 0; i < count && i < ATTEMPTS_SHOWN; i++)
+        write_attempt(out, newest[(count - 1 - i) % ATTEMPTS_SHOWN]);
+    fputs("</ul>\n", out);
+}
+
 static void write_attempts(struct review_visit *visit)
 {
     yyjson_val *items = yyjson_obj_get(root_of(visit, ATTEMPTS), "items");
-    const size_t count = yyjson_arr_size(items);
     fputs("<h2>Attempts</h2>\n", visit->out);
-    if (count == 0)
+    if (write_failed(visit, ATTEMPTS))
+        return;
+    if (yyjson_arr_size(items) == 0)
         fputs("<p class=\"none\">None.</p>\n", visit->out);
     else
-        fputs("<ul class=\"list\">\n", visit->out);
-    for (size_t i = 0; i < count && i < ATTEMPTS_SHOWN; i++)
-        write_attempt(visit->out, yyjson_arr_get(items, count - 1 - i));
-    fputs(count > 0 ? "</ul>\n" : "", visit->out);
+        write_newest_attempts(visit->out, items);
 }
 
 /* ---- what it carries ------------------------------------------------------------------------ */
@@ -249,13 +283,18 @@ static void write_missing_memories(FILE *out, yyjson_val *missing)
     fputs("</ul>\n", out);
 }
 
-static void write_omitted_counts(FILE *out, yyjson_val *omitted)
+static void write_omitted_counts(struct review_visit *visit)
 {
+    FILE *out = visit->out;
+    yyjson_val *omitted = yyjson_obj_get(root_of(visit, ENVELOPE), "omitted");
     size_t i, count;
     yyjson_val *name, *value;
-    if (yyjson_obj_size(omitted) == 0)
+    if (visit->answers[ENVELOPE].error.code == HANDOFF_OK && yyjson_obj_size(omitted) == 0)
         return;
-    fputs("<h3>Omitted for want of tokens</h3>\n<ul>\n", out);
+    fputs("<h3>Omitted for want of tokens</h3>\n", out);
+    if (write_failed(visit, ENVELOPE))
+        return;
+    fputs("<ul>\n", out);
     yyjson_obj_foreach(omitted, i, count, name, value)
     {
         const char *number = yyjson_get_raw(value);
@@ -286,8 +325,11 @@ static void write_brief(struct review_visit *visit)
         return;
     }
     if (brief->size > REVIEW_TEXT_MAX) {
-        brief->body[REVIEW_TEXT_MAX] = '\0';
-        fprintf(visit->out, "<p>Its first %d bytes.</p>\n", REVIEW_TEXT_MAX);
+        size_t end = REVIEW_TEXT_MAX;
+        while (end > 0 && ((unsigned char)brief->body[end] & 0xc0) == 0x80)
+            end--; /* not within a character */
+        brief->body[end] = '\0';
+        fprintf(visit->out, "<p>Its first %zu bytes.</p>\n", end);
     }
     fputs("<pre tabindex=\"0\" aria-label=\"Brief\">", visit->out);
     review_write_text(visit->out, brief->body);
@@ -301,9 +343,7 @@ static void write_task_tree(struct review_visit *visit)
 {
     const struct review_answer *task = &visit->answers[TASK];
     fputs("<h2>Task</h2>\n", visit->out);
-    if (task->error.code != HANDOFF_OK)
-        review_write_error(visit->out, &task->error);
-    else
+    if (!write_failed(visit, TASK))
         review_write_tree(visit->out, yyjson_obj_get(task->root, "items"), review_id(visit));
     if (*review_string(task->root, "next") != '\0')
         fprintf(visit->out, "<p>The first %d handoffs of it.</p>\n", REVIEW_TREE_MAX);
@@ -337,10 +377,11 @@ static void write_handoff_page(struct review_visit *visit)
     write_attempts(visit);
     write_brief(visit);
     write_missing_memories(visit->out, yyjson_obj_get(root_of(visit, HANDOFF), "missing"));
-    write_omitted_counts(visit->out, yyjson_obj_get(root_of(visit, ENVELOPE), "omitted"));
+    write_omitted_counts(visit);
     write_task_tree(visit);
     fputs("<h2>Decisions</h2>\n", visit->out);
-    review_write_decisions(visit->out, yyjson_obj_get(root_of(visit, DECISIONS), "items"));
+    if (!write_failed(visit, DECISIONS))
+        review_write_decisions(visit->out, yyjson_obj_get(root_of(visit, DECISIONS), "items"));
     review_end_page(visit, 200);
 }
 

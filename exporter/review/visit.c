@@ -140,6 +140,20 @@ const char *review_value(struct review_visit *visit, const char *name)
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
+bool review_put_value(struct review_visit *visit, const char *name, const char *value)
+{
+    size_t at = 0;
+    while (at < visit->nfields && strcmp(visit->fields[at].name, name) != 0)
+        at++;
+    if (at == REVIEW_FIELDS_MAX)
+        return false;
+    visit->fields[at].name = name;
+    visit->fields[at].value = value;
+    if (at == visit->nfields)
+        visit->nfields++;
+    return true;
+}
+
 const char *review_id(struct review_visit *visit)
 {
     return exporter_request_param(visit->request, 0);
@@ -224,6 +238,24 @@ static void review_release(struct review_visit *visit)
         end_visit(visit);
 }
 
+/* A page that showed an answer without its members would say that there are none. */
+static void read_json(struct review_answer *answer)
+{
+    if (*answer->body != '{' && *answer->body != '[')
+        return; /* a text */
+    if (answer->size > REVIEW_JSON_MAX) {
+        answer->error =
+            (struct handoff_error){.code = HANDOFF_ERR_TOO_LARGE,
+                                   .message = "too large for this page; use handoffctl or the API"};
+        return;
+    }
+    answer->doc = yyjson_read(answer->body, answer->size, YYJSON_READ_NUMBER_AS_RAW);
+    answer->root = yyjson_doc_get_root(answer->doc);
+    if (answer->root == NULL)
+        answer->error = (struct handoff_error){.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                               .message = "out of memory (page)"};
+}
+
 static void keep_body(struct review_answer *answer, const struct handoff_result *result)
 {
     answer->body = malloc(result->size + 1);
@@ -235,9 +267,8 @@ static void keep_body(struct review_answer *answer, const struct handoff_result 
     memcpy(answer->body, result->body, result->size);
     answer->body[result->size] = '\0';
     answer->size = result->size;
-    if (result->size <= REVIEW_JSON_MAX && (*result->body == '{' || *result->body == '['))
-        answer->doc = yyjson_read(answer->body, answer->size, YYJSON_READ_NUMBER_AS_RAW);
-    answer->root = yyjson_doc_get_root(answer->doc);
+    if (answer->error.code == HANDOFF_OK)
+        read_json(answer);
 }
 
 void review_answered(void *context, const struct handoff_result *result)

@@ -40,7 +40,7 @@ struct review_answer {
     char *body; /* NULL: none */
     size_t size;
     yyjson_doc *doc;
-    yyjson_val *root; /* NULL: it is no JSON, or too large to be read here */
+    yyjson_val *root; /* NULL: it is a text, or there is an error */
 };
 
 struct review_visit {
@@ -77,6 +77,8 @@ const char *review_value(struct review_visit *visit, const char *name);
 /* The field "object.member". Its name needs no memory: a filter that got lost for want of it would
  * widen what is decided about. */
 const char *review_member(struct review_visit *visit, const char *object, const char *member);
+/* As if it had been posted; both are lent. False: there are too many fields. */
+bool review_put_value(struct review_visit *visit, const char *name, const char *value);
 /* The value that the {segment} of the path took. */
 const char *review_id(struct review_visit *visit);
 /* Reads the inputs of a call by its rows; members of an object come as "object.member". What is

@@ -108,6 +108,30 @@ class Reading(Case):
         members = self.visitor.open(link)
         self.assertEqual([link for link in members.links if "/handoffs/" in link], [f"/review/handoffs/{handoff}"])
 
+    def test_the_newest_hundred_attempts_are_shown_newest_first(self):
+        self.start()
+        handoff = self.send()
+        for number in range(2, 104):
+            self.caller.call("POST", f"/v1/parked/{handoff}/replay", {"again": True})
+            eventually(lambda: self.attempts_of(handoff) == number and self.caller.state(handoff)["state"] == "parked",
+                       "it is parked again")
+        shown = [int(each) for each in re.findall(r"attempt (\d+),", self.page_of(handoff).text)]
+        self.assertEqual(shown, list(range(103, 3, -1)))
+
+    def attempts_of(self, handoff):
+        return len(self.caller.call("GET", f"/v1/handoffs/{handoff}/attempts").json()["items"])
+
+    def test_what_is_too_large_for_the_page_is_said(self):
+        self.start(defaults={"token_budget": 1_000_000})
+        handoff = self.send(state={"decisions": ["x" * 1200 * 1024]})
+        page = self.page_of(handoff)
+        self.assertEqual(page.status, 200)
+        self.assertRegex(page.text, "Omitted for want of tokens too large for this page; use handoffctl or the API")
+        edit = self.visitor.open(f"/review/handoffs/{handoff}/edit")
+        self.assertEqual(edit.status, 413)
+        self.assertIn("too large for this page; use handoffctl or the API", edit.text)
+        self.assertFalse(edit.has_form(f"/review/handoffs/{handoff}/edit"), "its fields would be empty")
+
     def test_one_handoff_whole(self):
         self.start()
         self.caller.call("PUT", "/v1/memories/m-1", {"content": "The branch is called main."})
