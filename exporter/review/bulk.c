@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decisions about many: a form below a list, a preview of what the job would be about and of what
- * is in the way, and the job itself. The preview is a dry run of the same call.
+ * is in the way, and the job itself. The preview is a dry run of the same call. It sets the end of
+ * the filter to its own time, so that what is parked after it is not decided about unseen.
  *
  * On the loop of the request.
  */
@@ -14,6 +15,8 @@
 #include "exporter/review/filters.h"
 #include "exporter/review/frame.h"
 #include "exporter/review/list.h"
+#include "lib/base/clock.h"
+#include "lib/base/rfc3339.h"
 
 static const struct handoff_call *const begin_call = &handoff_calls[HANDOFF_CALL_begin_job];
 
@@ -111,6 +114,9 @@ static void write_preview(struct review_visit *visit)
         fputs(".</p>\n", visit->out);
     }
     write_forecast_verdict(visit, answer->root, !discards);
+    fputs("<p>Only what was parked before ", visit->out);
+    review_write_time(visit->out, review_value(visit, "filter.until"));
+    fputs(".</p>\n", visit->out);
     if (review_number(answer->root, "count") > 0) {
         write_begin_form(visit, discards);
         review_write_handoffs(visit->out, yyjson_obj_get(answer->root, "items"),
@@ -133,13 +139,28 @@ static void show_begun_job(struct review_visit *visit)
     review_redirect(visit, path, NULL);
 }
 
+static enum handoff_code end_filter_now(struct review_visit *visit, struct handoff_error *error)
+{
+    char now[BASE_RFC3339_SIZE];
+    if (review_value(visit, "filter.until") != NULL)
+        return HANDOFF_OK;
+    base_rfc3339_format(base_wall_ms(&base_clock_system), now);
+    const char *until = base_arena_strdup(&visit->arena, now);
+    if (until != NULL && review_put_value(visit, "filter.until", until))
+        return HANDOFF_OK;
+    *error = (struct handoff_error){.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                    .message = "out of memory (form)"};
+    return HANDOFF_ERR_OUT_OF_MEMORY;
+}
+
 void review_view_begin_job(struct review_visit *visit)
 {
     struct handoff_call_input input;
     struct handoff_error error;
     const char *phase = review_value(visit, "phase");
     const bool begins = phase != NULL && strcmp(phase, "begin") == 0;
-    if (review_read_input(visit, begin_call, &input, &error) != HANDOFF_OK) {
+    if ((!begins && end_filter_now(visit, &error) != HANDOFF_OK) ||
+        review_read_input(visit, begin_call, &input, &error) != HANDOFF_OK) {
         review_fail(visit, &error);
         return;
     }

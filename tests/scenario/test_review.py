@@ -380,6 +380,17 @@ class Many(Case):
         eventually(lambda: self.in_state(page.path, "done"), "it ends")
         self.assertEqual(self.caller.parked()["items"], [])
 
+    def test_what_is_parked_after_the_preview_is_left_alone(self):
+        self.start()
+        seen = self.park(2)
+        preview = self.preview(action="discard")
+        self.assertIn("2 handoffs.", preview.text)
+        self.assertRegex(preview.text, r"Only what was parked before \d{4}-\d\d-\d\d")
+        (unseen,) = self.park(1)
+        page = self.begin(preview, reason="stale")
+        eventually(lambda: self.in_state(page.path, "done"), "it ends")
+        self.assertEqual([self.caller.state(each)["state"] for each in (*seen, unseen)], ["discarded"] * 2 + ["parked"])
+
     def test_it_is_stopped(self):
         self.start()
         self.park(3)
