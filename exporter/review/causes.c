@@ -11,7 +11,6 @@
 
 enum { CAUSES = 50, CAUSE_MOST = 300 };
 
-/* Groups are told apart by their error, and one without an error cannot be filtered by it. */
 static void write_cause_link(FILE *out, yyjson_val *cause)
 {
     bool first = true;
@@ -19,23 +18,41 @@ static void write_cause_link(FILE *out, yyjson_val *cause)
     review_write_parameter(out, &first, "target", review_string(cause, "target_agent"));
     review_write_parameter(out, &first, "reason", review_string(cause, "reason"));
     review_write_parameter(out, &first, "error", review_string(cause, "error"));
-    fprintf(out, "\">%" PRId64 " parked</a>", review_number(cause, "count"));
+    fputs("\">", out);
+}
+
+/* No filter finds those without an error only. The list of a group without one may have more
+ * members than the group, so its link does not pass for the group's. */
+static void write_cause_count(FILE *out, yyjson_val *cause)
+{
+    const bool has_error = *review_string(cause, "error") != '\0';
+    if (has_error)
+        write_cause_link(out, cause);
+    fprintf(out, "%" PRId64 " parked%s", review_number(cause, "count"), has_error ? "</a>" : "");
+}
+
+static void write_cause_error(FILE *out, yyjson_val *cause)
+{
+    const char *error = review_string(cause, "error");
+    if (*error != '\0') {
+        review_write_beginning(out, error, CAUSE_MOST);
+        return;
+    }
+    fputs("No attempt failed. ", out);
+    write_cause_link(out, cause);
+    fputs("All of this agent and reason</a>, also those whose attempts failed.", out);
 }
 
 static void write_cause_item(FILE *out, yyjson_val *cause)
 {
-    const char *error = review_string(cause, "error");
     fputs("<li><p><strong>", out);
-    write_cause_link(out, cause);
+    write_cause_count(out, cause);
     fputs("</strong> for ", out);
     review_write_text(out, review_string(cause, "target_agent"));
     fputs(": ", out);
     review_write_beginning(out, review_string(cause, "reason"), CAUSE_MOST);
     fputs("</p>\n<p>", out);
-    if (*error != '\0')
-        review_write_beginning(out, error, CAUSE_MOST);
-    else
-        fputs("No attempt failed.", out);
+    write_cause_error(out, cause);
     fputs("</p>\n<p class=\"soft\">", out);
     review_write_time(out, review_string(cause, "oldest_at"));
     fputs(" to ", out);

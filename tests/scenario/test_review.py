@@ -108,6 +108,15 @@ class Reading(Case):
         members = self.visitor.open(link)
         self.assertEqual([link for link in members.links if "/handoffs/" in link], [f"/review/handoffs/{handoff}"])
 
+    def test_a_cause_without_an_error_does_not_pass_for_its_list(self):
+        self.start()
+        self.park(2)
+        page = self.visitor.open("/review/causes")
+        self.assertNotIn(">2 parked</a>", page.html, "the list can have more than the group")
+        self.assertIn("All of this agent and reason, also those whose attempts failed", page.text)
+        self.send()
+        self.assertIn(">1 parked</a>", self.visitor.open("/review/causes?target=broken").html)
+
     def test_the_newest_hundred_attempts_are_shown_newest_first(self):
         self.start()
         handoff = self.send()
