@@ -545,7 +545,8 @@ static void test_a_file_goes_with_its_last_envelope(void **state)
 static void test_a_removed_file_is_gone(void **state)
 {
     struct handoff_store_stats stats;
-    struct base_manual_clock clock;
+    /* static: the store reads it, and is closed after the test */
+    static struct base_manual_clock clock;
     (void)state;
     base_manual_clock_init(&clock, 1000);
     fixture.options.clock = &clock.clock;
@@ -681,7 +682,7 @@ static void count_failed(void *unused, const struct handoff_store_commit *commit
 /* And goes when its last envelope does. */
 static void test_an_unreadable_file_is_told_of_once(void **state)
 {
-    struct base_manual_clock clock;
+    static struct base_manual_clock clock;
     struct handoff_store_stats stats;
     (void)state;
     base_manual_clock_init(&clock, 1000);
@@ -720,7 +721,7 @@ static void test_an_unreadable_file_is_told_of_once(void **state)
 
 static void test_several_unreadable_files_count_each(void **state)
 {
-    struct base_manual_clock clock;
+    static struct base_manual_clock clock;
     struct handoff_store_stats stats;
     char second[600];
     (void)state;
