@@ -79,8 +79,8 @@ enum { HANDOFFS, LOAD, DURATION, HOPS, BUSY_SECONDS, BUSY, NFAMILIES };
 static struct metric_family *families[NFAMILIES];
 static struct collectors *collectors;
 static struct exporter_metrics_page page;
-static struct exporter_route route = {
-    "GET", "/metrics", exporter_route_metrics, &page, 0, HANDOFF_FOR_ALL, NULL, false};
+static struct exporter_route route = {"GET", "/metrics", exporter_route_metrics, &page,
+                                      0,     NULL,       HANDOFF_FOR_ALL,        false};
 static const struct exporter_routes routes = {&route, 1};
 static struct exporter_listener listener;
 static struct exporter_worker worker;

@@ -105,9 +105,9 @@ static int setup(void **state)
     exporter_slots_init(&fixture->page.slots);
     atomic_store(&fixture->page.scrapes_max, 1);
     fixture->rows[0] = (struct exporter_route){
-        "GET", "/metrics", exporter_route_metrics, &fixture->page, 0, HANDOFF_FOR_ALL, NULL, false};
-    fixture->rows[1] = (struct exporter_route){"GET", "/probe",        respond_probe, NULL,
-                                               0,     HANDOFF_FOR_ALL, NULL,          false};
+        "GET", "/metrics", exporter_route_metrics, &fixture->page, 0, NULL, HANDOFF_FOR_ALL, false};
+    fixture->rows[1] = (struct exporter_route){"GET", "/probe", respond_probe,   NULL,
+                                               0,     NULL,     HANDOFF_FOR_ALL, false};
     fixture->routes = (struct exporter_routes){fixture->rows, 2};
     assert_true(exporter_worker_prepare(&fixture->worker, "web", &error));
     start_server(fixture);
