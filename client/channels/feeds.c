@@ -53,6 +53,7 @@ static struct handoff_feed *make_feed(struct base_span channel, struct base_span
     memcpy(names + channel.size + 1, receiver.data, receiver.size);
     feed->channel = names;
     feed->receiver = names + channel.size + 1;
+    feed->oldest_ns = INT64_MAX;
     return feed;
 }
 
@@ -125,7 +126,8 @@ void handoff_feeds_unsubscribe_all(struct handoff_feeds *feeds)
 void handoff_feeds_subscribe(struct handoff_feeds *feeds, struct base_span channel,
                              struct base_span receiver, bool subscribed)
 {
-    struct handoff_feed *feed = handoff_feeds_get(feeds, channel, receiver);
+    struct handoff_feed *feed = subscribed ? handoff_feeds_get(feeds, channel, receiver)
+                                           : look_for_feed(feeds, channel, receiver);
     pthread_mutex_lock(&feeds->lock);
     if (feed)
         feed->subscribed = subscribed;

@@ -43,8 +43,8 @@ void handoff_feeds_free(struct handoff_feeds *feeds); /* no delivery is left */
 struct handoff_feed *handoff_feeds_get(struct handoff_feeds *feeds, struct base_span channel,
                                        struct base_span receiver);
 
-/* None is subscribed; then each that is marked. Without memory for it, a feed begins with its first
-   delivery. */
+/* None is subscribed; then each that is marked. Only a subscription makes a feed; without memory
+   for it, the feed begins with its first delivery. */
 void handoff_feeds_unsubscribe_all(struct handoff_feeds *feeds);
 void handoff_feeds_subscribe(struct handoff_feeds *feeds, struct base_span channel,
                              struct base_span receiver, bool subscribed);
