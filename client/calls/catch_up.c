@@ -72,7 +72,7 @@ static void drop_catch_up(struct handoff_catch_up *catch_up)
 static void continue_in(struct handoff_catch_up *catch_up, int64_t wait_ms)
 {
     struct handoff_lane *lane = catch_up->loop->lane;
-    if (catch_up->leaving || handoff_engine_is_draining(lane->engine))
+    if (catch_up->leaving || lane->closing || handoff_engine_is_draining(lane->engine))
         drop_catch_up(catch_up);
     else
         base_timers_start(lane->timers, &catch_up->timer, handoff_lane_now_ms(lane) + wait_ms);
