@@ -419,7 +419,7 @@ class Files(WithLibrary):
         additions = {"prom_collector_remove_metric", "prom_collector_registry_unregister_metric",
                      "prom_collector_registry_unregister_collector", "prom_counter_set", "prom_counter_clear",
                      "prom_gauge_clear", "prom_last_error", "prom_metric_of_family", "prom_metric_sample_of_series",
-                     "prom_scrape_begin", "prom_scrape_reading", "prom_scrape_end", "prom_strdup_text"}
+                     "prom_metric_sample_series", "prom_scrape_begin", "prom_scrape_reading", "prom_scrape_end", "prom_strdup_text"}
         program = (SOURCE / "tests/prom/declared.c").read_text()
         for library in ("libprom.so", "libpromhttp.so"):
             symbols = subprocess.check_output(["nm", "-D", "--defined-only", self.installed.library / library], text=True)
