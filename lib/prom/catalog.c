@@ -178,15 +178,12 @@ void prom_catalog_drop_metric(struct prom_link **at, struct prom_dropped *droppe
     let_go_of_metric(unlink_at(at), dropped);
 }
 
-/* A collector that is gone lets go of its metrics at once; it is freed later itself, since its
- * function may still run. */
-static void end_collector(struct prom_collector *collector, struct prom_dropped *dropped)
+/* No registry has it any more, so no scrape begins to run its function or shows its metrics. It
+ * keeps them, and whatever is added to it, until its last reader leaves. */
+static void end_collector(struct prom_collector *collector)
 {
     collector->life.gone = true;
     collector->collect = NULL;
-    forget_collector(collector);
-    while (collector->metrics)
-        prom_catalog_drop_metric(&collector->metrics, dropped);
 }
 
 void prom_catalog_drop_collector(struct prom_link **at, struct prom_dropped *dropped)
@@ -198,7 +195,7 @@ void prom_catalog_drop_collector(struct prom_link **at, struct prom_dropped *dro
         push_link(&dropped->spare, link);
         return;
     }
-    end_collector(collector, dropped);
+    end_collector(collector);
     collector->life.readers++; /* ours, until it is freed */
     push_link(&dropped->collectors_over, link);
 }
@@ -227,7 +224,7 @@ void prom_catalog_detach_collector(struct prom_collector *collector, struct prom
         push_link(&dropped->spare, unlink_at(at));
     }
     BASE_CHECK(collector->life.holders == 0);
-    end_collector(collector, dropped);
+    end_collector(collector);
     collector->life.readers++; /* the caller's */
 }
 
@@ -241,14 +238,41 @@ void prom_catalog_detach_registry(struct prom_collector_registry *registry,
 
 /* ---- freeing -------------------------------------------------------------------------------- */
 
+static void free_links(struct prom_link **list)
+{
+    while (*list)
+        free(unlink_at(list));
+}
+
+static void free_dropped_metrics(struct prom_dropped *dropped)
+{
+    for (const struct prom_link *link = dropped->metrics_over; link; link = link->next)
+        prom_metric_free(link->held);
+    free_links(&dropped->metrics_over);
+    free_links(&dropped->spare);
+}
+
+/* Under the lock. */
+static void empty_collector(struct prom_collector *collector, struct prom_dropped *dropped)
+{
+    forget_collector(collector);
+    while (collector->metrics)
+        prom_catalog_drop_metric(&collector->metrics, dropped);
+}
+
 void prom_catalog_leave_collector(struct prom_collector *collector)
 {
+    struct prom_dropped dropped = {0};
     prom_catalog_lock();
     collector->life.readers--;
     const bool over = prom_life_is_over(&collector->life);
-    prom_catalog_unlock();
     if (over)
-        prom_collector_free(collector);
+        empty_collector(collector, &dropped);
+    prom_catalog_unlock();
+    if (!over)
+        return;
+    free_dropped_metrics(&dropped);
+    prom_collector_free(collector);
 }
 
 void prom_catalog_leave_metric(struct prom_metric *metric)
@@ -261,19 +285,10 @@ void prom_catalog_leave_metric(struct prom_metric *metric)
         prom_metric_free(metric);
 }
 
-static void free_links(struct prom_link **list)
-{
-    while (*list)
-        free(unlink_at(list));
-}
-
 void prom_catalog_free_dropped(struct prom_dropped *dropped)
 {
     for (const struct prom_link *link = dropped->collectors_over; link; link = link->next)
         prom_catalog_leave_collector(link->held);
-    for (const struct prom_link *link = dropped->metrics_over; link; link = link->next)
-        prom_metric_free(link->held);
     free_links(&dropped->collectors_over);
-    free_links(&dropped->metrics_over);
-    free_links(&dropped->spare);
+    free_dropped_metrics(dropped);
 }

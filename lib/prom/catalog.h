@@ -5,7 +5,8 @@
  * The interface lets a metric be in several collectors and a collector in several registries, and
  * any of them be freed at any time, also while it is scraped. So each counts its holders (what it
  * is in) and its readers (scrapes, and a collect function that runs). It is gone when its last
- * holder lets go of it or when it is destroyed; it is freed when it is gone and has no reader.
+ * holder lets go of it or when it is destroyed; it is freed when it is gone and has no reader. A
+ * collector holds its metrics until then, since its function may still set them and add others.
  *
  * One lock for the whole process, the catalog's, guards who holds what: these change when a program
  * starts or adds something, never at an observation. Nothing is allocated or called under it; links

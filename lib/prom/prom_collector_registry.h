@@ -56,7 +56,7 @@ int prom_collector_registry_unregister_metric(prom_metric_t *metric);
 
 /* Adds a collector, which from now on belongs to the registry. Returns 0, or non-zero and leaves it
  * to the caller: one of them is NULL, the registry has a collector of that name, or a metric whose
- * names would clash, or memory ran out. */
+ * names would clash, the collector has ended and its function still runs, or memory ran out. */
 int prom_collector_registry_register_collector(prom_collector_registry_t *self,
                                                prom_collector_t *collector);
 

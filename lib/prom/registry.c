@@ -128,6 +128,8 @@ int prom_collector_registry_enable_process_metrics(prom_collector_registry_t *se
 static const char *add_collector_locked(prom_collector_registry_t *self,
                                         prom_collector_t *collector, struct prom_link *link)
 {
+    if (collector->life.gone)
+        return "it was destroyed, or no registry has it any more";
     if (prom_catalog_named(self, collector->name))
         return "the registry has a collector of this name";
     if (prom_catalog_clash_in(self, collector))

@@ -53,6 +53,17 @@ static ssize_t list_collectors(const struct prom_collector_registry *registry,
     return known ? (ssize_t)count : -1;
 }
 
+/* Each is read until all have run, because a function may set the metrics of another collector. */
+static void run_each(struct prom_collector **collectors, size_t most)
+{
+    collecting = true;
+    for (size_t i = 0; i < most && collectors[i]; i++)
+        prom_collector_run(collectors[i]);
+    collecting = false;
+    for (size_t i = 0; i < most && collectors[i]; i++)
+        prom_catalog_leave_collector(collectors[i]);
+}
+
 /* false: no memory, or no such registry. Collectors that are registered while their number is asked
  * for wait for the next scrape. */
 static bool run_collectors(const struct prom_collector_registry *registry)
@@ -67,12 +78,7 @@ static bool run_collectors(const struct prom_collector_registry *registry)
     if (!collectors)
         return prom_fail("out of memory (scrape)") == 0;
     list_collectors(registry, collectors, most);
-    collecting = true;
-    for (size_t i = 0; i < most && collectors[i]; i++) {
-        prom_collector_run(collectors[i]);
-        prom_catalog_leave_collector(collectors[i]);
-    }
-    collecting = false;
+    run_each(collectors, most);
     free(collectors);
     return true;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -710,6 +711,120 @@ static void test_a_child_of_a_program_with_threads_observes(void **state)
     assert_true(shows("x_total{a=\"1\"} 0")); /* the child's counts are the child's */
 }
 
+/* ---- what ends while its function runs ------------------------------------------------------ */
+
+static pthread_barrier_t step; /* of the function and of what ends its collector */
+static prom_gauge_t *of_another_collector, *destroyed_late;
+
+static prom_map_t *collect_past_the_end(prom_collector_t *self)
+{
+    pthread_barrier_wait(&step); /* it runs */
+    pthread_barrier_wait(&step); /* its collector has ended */
+    assert_int_equal(prom_gauge_set(collected, 2, NULL), 0);
+    assert_int_equal(prom_gauge_set(of_another_collector, 2, NULL), 0);
+    assert_int_equal(prom_gauge_destroy(destroyed_late), 0);
+    prom_counter_t *late = prom_counter_new("late_total", "Help.", 0, NULL);
+    assert_int_equal(prom_collector_add_metric(self, late), 0);
+    assert_int_equal(prom_counter_inc(late, NULL), 0);
+    assert_int_not_equal(
+        prom_collector_registry_register_collector(PROM_COLLECTOR_REGISTRY_DEFAULT, self), 0);
+    return NULL;
+}
+
+static prom_gauge_t *gauge_in(prom_collector_t *collector, const char *name)
+{
+    prom_gauge_t *gauge = prom_gauge_new(name, "Help.", 0, NULL);
+    assert_int_equal(prom_collector_add_metric(collector, gauge), 0);
+    return gauge;
+}
+
+static prom_collector_t *collector_in(prom_collector_registry_t *registry, const char *name)
+{
+    prom_collector_t *collector = prom_collector_new(name);
+    assert_int_equal(prom_collector_registry_register_collector(registry, collector), 0);
+    return collector;
+}
+
+static int destroy_collector_of(prom_collector_registry_t *registry, prom_collector_t *collector)
+{
+    (void)registry;
+    return prom_collector_destroy(collector);
+}
+
+static int destroy_registry_of(prom_collector_registry_t *registry, prom_collector_t *collector)
+{
+    (void)collector;
+    return prom_collector_registry_destroy(registry);
+}
+
+static void *scrape_once(void *registry)
+{
+    return (char *)prom_collector_registry_bridge(registry);
+}
+
+/* What the scrape shows during which the collector ends; NULL: nothing. */
+static char *end_while_the_function_runs(prom_collector_registry_t *registry,
+                                         int (*finish)(prom_collector_registry_t *,
+                                                       prom_collector_t *))
+{
+    of_another_collector = gauge_in(collector_in(registry, "first"), "other");
+    prom_collector_t *collector = collector_in(registry, "second");
+    collected = gauge_in(collector, "collected");
+    destroyed_late = gauge_in(collector, "destroyed_late");
+    prom_collector_set_collect_fn(collector, collect_past_the_end);
+    pthread_t scraper;
+    void *text = NULL;
+    assert_int_equal(pthread_create(&scraper, NULL, scrape_once, registry), 0);
+    pthread_barrier_wait(&step);
+    assert_int_equal(finish(registry, collector), 0);
+    pthread_barrier_wait(&step);
+    pthread_join(scraper, &text);
+    return text;
+}
+
+static void test_a_collector_ends_while_its_function_runs(void **state)
+{
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&step, NULL, 2), 0);
+    int (*const ends_of_collectors[])(prom_collector_registry_t *, prom_collector_t *) = {
+        destroy_collector_of, prom_collector_registry_unregister_collector};
+    for (size_t i = 0; i < 2; i++) {
+        prom_collector_registry_t *registry = prom_collector_registry_new("r");
+        char *text = end_while_the_function_runs(registry, ends_of_collectors[i]);
+        assert_string_equal(text, "# HELP other Help.\n# TYPE other gauge\nother 2\n");
+        free(text);
+        assert_int_equal(prom_collector_registry_destroy(registry), 0);
+    }
+    prom_collector_registry_t *registry = prom_collector_registry_new("r");
+    assert_null(end_while_the_function_runs(registry, destroy_registry_of));
+    pthread_barrier_destroy(&step);
+}
+
+/* The process collector reads its file until we close it. */
+static void test_the_process_collector_ends_while_it_reads(void **state)
+{
+    char folder[] = "/tmp/prom-stat-XXXXXX", stat[64];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(stat, sizeof stat, "%s/stat", folder);
+    assert_int_equal(mkfifo(stat, 0600), 0);
+    prom_collector_registry_t *registry = prom_collector_registry_new("r");
+    prom_collector_t *process = prom_collector_process_new(NULL, stat);
+    assert_int_equal(prom_collector_registry_register_collector(registry, process), 0);
+    pthread_t scraper;
+    void *text = NULL;
+    assert_int_equal(pthread_create(&scraper, NULL, scrape_once, registry), 0);
+    FILE *file = fopen(stat, "w"); /* returns when the collector has opened it */
+    assert_non_null(file);
+    assert_int_equal(prom_collector_registry_destroy(registry), 0);
+    fputs("7 (a) S 1 7 7 0 -1 0 0 0 0 0 150 50 0 0 20 0 9 0 100 4096 2 0\n", file);
+    fclose(file);
+    pthread_join(scraper, &text);
+    assert_null(text);
+    remove(stat);
+    remove(folder);
+}
+
 /* ---- the process ---------------------------------------------------------------------------- */
 
 static double value_of(const char *name)
@@ -830,6 +945,8 @@ int main(void)
         TEST(test_functions_that_change_what_is_scraped),
         TEST(test_two_scrapers_at_once),
         TEST(test_a_child_of_a_program_with_threads_observes),
+        TEST(test_a_collector_ends_while_its_function_runs),
+        TEST(test_the_process_collector_ends_while_it_reads),
         TEST(test_the_process_in_true_units),
         TEST(test_the_process_from_files),
         TEST(test_a_family_of_the_core_as_a_metric),
