@@ -12,7 +12,7 @@
 #ifndef PROM_COUNTER_H
 #define PROM_COUNTER_H
 
-#include <stddef.h>
+#include <stdlib.h> /* programs rely on it */
 
 #include "prom_metric.h"
 

@@ -11,7 +11,7 @@
 #ifndef PROM_GAUGE_H
 #define PROM_GAUGE_H
 
-#include <stddef.h>
+#include <stdlib.h> /* programs rely on it */
 
 #include "prom_metric.h"
 

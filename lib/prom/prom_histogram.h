@@ -16,7 +16,7 @@
 #ifndef PROM_HISTOGRAM_H
 #define PROM_HISTOGRAM_H
 
-#include <stddef.h>
+#include <stdlib.h> /* programs rely on it */
 
 #include "prom_histogram_buckets.h"
 #include "prom_metric.h"

@@ -10,7 +10,7 @@
 #ifndef PROM_HISTOGRAM_BUCKETS_H
 #define PROM_HISTOGRAM_BUCKETS_H
 
-#include <stddef.h>
+#include <stdlib.h> /* programs rely on it */
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,6 +3,8 @@
 #ifndef PROM_LINKED_LIST_H
 #define PROM_LINKED_LIST_H
 
+#include <stdlib.h> /* programs rely on it */
+
 typedef struct prom_linked_list prom_linked_list_t;
 
 #endif

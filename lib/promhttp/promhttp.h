@@ -12,6 +12,7 @@
 #define PROMHTTP_H
 
 #include <microhttpd.h>
+#include <string.h> /* programs rely on it */
 
 #include "prom_collector_registry.h"
 

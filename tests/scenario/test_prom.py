@@ -428,6 +428,21 @@ class Files(WithLibrary):
             for name in names - additions:
                 self.assertEqual(len(re.findall(rf"\b{name}\b", program)) > 1, True, name)
 
+    def test_each_header_alone_brings_what_the_original_brought(self):
+        """Programs call these functions and include nothing else."""
+        if SANITIZE:
+            self.skipTest("one build tree is enough")
+        memory = "void *use(void) { return malloc(1); }"
+        uses = {"prom.h": memory, "prom_counter.h": memory, "prom_gauge.h": memory, "prom_histogram.h": memory,
+                "prom_histogram_buckets.h": memory, "prom_linked_list.h": memory, "prom_alloc.h": memory,
+                "promhttp.h": "int use(const char *text) { return strcmp(text, text); }"}
+        for header in sorted((self.installed.folder / "prefix/include").glob("*.h")):
+            with self.subTest(header.name):
+                subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-xc", "-",
+                                *self.installed.flags()], text=True, check=True, cwd=self.installed.folder,
+                               input=f"#include <{header.name}>\n{uses.pop(header.name, '')}\n")
+        self.assertEqual(uses, {})
+
     def test_a_cplusplus_program(self):
         if SANITIZE:
             self.skipTest("one build tree is enough")
