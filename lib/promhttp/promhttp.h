@@ -22,7 +22,8 @@ extern "C" {
 
 /* Which registry is served from now on, by all daemons; NULL: the default one, as at the start. At
  * any time and from any thread: answers that have begun end with the registry that they began with.
- * A registry that was destroyed is answered with 503. */
+ * Choose another one, or NULL, before you destroy the registry that is served. Otherwise /metrics
+ * answers 503, or, if a new registry gets the same address, serves that one. */
 void promhttp_set_active_collector_registry(prom_collector_registry_t *active_registry);
 
 /*
