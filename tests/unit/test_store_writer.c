@@ -628,8 +628,8 @@ static void install_failing_memory(void)
 static void test_every_allocation_failure_while_putting(void **state)
 {
     (void)state;
+    char *directory = temp_directory(); /* one for all: to make a store takes most of the time */
     for (long n = 0, misses = 0; misses < 3; n++) {
-        char *directory = temp_directory();
         struct handoff_store_put_envelope puts[3];
         struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_NONE);
         atomic_store(&memory_struck, false);
@@ -647,8 +647,8 @@ static void test_every_allocation_failure_while_putting(void **state)
         }
         misses += !atomic_load(&memory_struck);
         handoff_store_close(&store);
-        temp_remove(directory);
     }
+    temp_remove(directory);
 }
 
 /* ---- many threads ------------------------------------------------------------------------------
