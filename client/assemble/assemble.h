@@ -130,9 +130,9 @@ struct handoff_assembly {
     struct base_work work;
     TAILQ_ENTRY(handoff_assembly) entry; /* in the list of its loop */
     bool kept;                           /* the texts of the host were copied */
-    int overtaken; /* how often an edit was committed before it, so that it began anew */
-    bool over;     /* every stage was run, or one failed */
-    enum handoff_code cancelled;                    /* OK: it is wanted; else why it is not */
+    int overtaken;                       /* restarts because an edit was committed first */
+    bool over;                           /* every stage was run, or one failed */
+    enum handoff_code cancelled;         /* OK: it is wanted; else why it is not */
     bool (*ask)(struct handoff_assembly *assembly); /* what the current stage waits for */
     size_t size;                                    /* bytes that are to be copied or more */
     size_t uncounted;                               /* of these, those that are to be counted */

@@ -213,7 +213,7 @@ static bool copy_next(struct answering *answering, const struct handoff_ask *ask
     return true;
 }
 
-/* What somebody says about a handoff; lent for the call. */
+/* A caller's answer about a handoff; borrowed for the call. */
 struct spoken {
     enum handoff_word word;
     const char *reason, *progress;            /* NULL: none */

@@ -20,7 +20,7 @@ struct handoff_clean_author {
     char reason[HANDOFF_REASON_MAX + HANDOFF_AUTHOR_MARKERS];
 };
 
-/* Copies what the author says, and tells of credentials in it; NULL: nobody is known. On any
+/* Copies what the author says, and reports credentials in it; NULL: the author is unknown. On any
    thread. */
 void handoff_clean_author(const struct handoff_client *client, const struct handoff_author *from,
                           struct handoff_clean_author *to);

@@ -770,7 +770,7 @@ static bool keep_ask(struct publishing *publishing, const struct handoff_publish
     return kept;
 }
 
-/* Its key stands for the envelope, the channel and the receivers. */
+/* Its key covers the envelope, the channel and the receivers. */
 static void identify_envelope(struct publishing *publishing)
 {
     struct base_sha256 hash;

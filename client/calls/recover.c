@@ -245,7 +245,7 @@ static void write_all_absent(struct base_buffer *out, const struct recovering *r
         write_absent(out, base_span_text(all_pins), HANDOFF_ABSENCE_SPINE_UNAVAILABLE);
     for (size_t i = 0; !failed && i < resolve->missing_count; i++)
         write_absent(out, resolve->missing[i], HANDOFF_ABSENCE_NOT_FOUND);
-    /* searching is a call of its own */
+    /* searching is a separate call */
     if (recovering->missing && was_missed(recovering, base_span_text("*recent")))
         write_absent(out, base_span_text("*recent"), HANDOFF_ABSENCE_SEARCH_INCOMPLETE);
 }

@@ -386,8 +386,7 @@ static const struct handoff_field decision_rows[] = {
         .doc = "the handoff that took its place; null if none did"),
     ROW("job_id", UUID, .nullable = true, .doc = "the bulk job that it belongs to; null if none"),
 };
-static SHAPE(handoff_shape_decision, decision_rows, "Decision",
-             "What somebody decided about a handoff.");
+static SHAPE(handoff_shape_decision, decision_rows, "Decision", "A decision about a handoff.");
 ITEM(decision_item, handoff_shape_decision);
 LIST(handoff_shape_decisions, decision_item, "DecisionList", "Decisions.");
 

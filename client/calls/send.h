@@ -57,7 +57,7 @@ void handoff_sending_park(const struct handoff_sending *sending,
 void handoff_sending_fail(struct handoff_sending *sending, const struct handoff_error *error);
 /* Copies the key of the ask. False: the request was answered, since the key is bad. */
 bool handoff_sending_take_key(struct handoff_sending *sending, const struct handoff_ask *ask);
-/* Whether a key may be one: invalid_request, secret_in_request. Tells of what it finds. */
+/* Checks a key: invalid_request, secret_in_request. Reports the credentials it finds. */
 enum handoff_code handoff_check_key(struct handoff_client *client, const char *key,
                                     struct handoff_error *error);
 /* Looks for the handoff under the key, and goes on with `begin`, or answers. */

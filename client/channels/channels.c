@@ -15,7 +15,7 @@ struct handoff_subscription {
     TAILQ_ENTRY(handoff_subscription) entry;
     const char *channel, *receiver;
     enum handoff_subscription_state state; /* as it is on disk, unless it is changing */
-    bool changing;                         /* to be stored: nobody else may change it */
+    bool changing;                         /* being stored: no other change may start */
     bool included; /* of one that is catching up: new publications include it again */
     uint64_t number;
     char names[];

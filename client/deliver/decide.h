@@ -28,7 +28,7 @@ enum handoff_decision {
    Other codes: not_found, conflict (it is not parked, its deadline has passed, or a concurrent
    decision came first), unknown_agent, too_many_in_flight, shutting_down, out_of_memory, or a
    failure of the store. target: to another agent; absent: to the one it was parked for. author: is
-   recorded in the commit that carries it out; NULL: nobody is known. Both are copied. */
+   recorded in the commit that carries it out; NULL: the author is unknown. Both are copied. */
 void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
                            enum handoff_decision decision, struct base_span target,
                            const struct handoff_author *author, struct handoff_waiter *waiter);
