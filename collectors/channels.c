@@ -61,7 +61,9 @@ static void collect_feed(void *context, const struct handoff_feed_stats *feed)
         metric_retire_exact(collectors->families[feed_rows[i]], names);
 }
 
-void collectors_channels_read(struct collectors *collectors)
+void collectors_channels_read(void *arg)
 {
-    handoff_client_visit_feeds(collectors->client, collect_feed, collectors);
+    struct collectors *collectors = arg;
+    if (collectors->client != NULL)
+        handoff_client_visit_feeds(collectors->client, collect_feed, collectors);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "collectors/measures.h"
 #include "collectors/rows.h"
 #include "lib/base/check.h"
 #include "lib/metrics/number.h"
@@ -102,6 +103,8 @@ struct collectors *collectors_new(const struct collectors_options *options)
         !collectors_targets_init(collectors) ||
         !metric_on_scrape(collectors->registry, read_dropped, collectors) ||
         !metric_on_scrape(collectors->registry, collectors_client_read, collectors) ||
+        !metric_on_scrape(collectors->registry, collectors_standing_read, collectors) ||
+        !metric_on_scrape(collectors->registry, collectors_channels_read, collectors) ||
         !metric_on_scrape(collectors->registry, collectors_loops_read, collectors) ||
         !metric_on_scrape(collectors->registry, collectors_process_read, collectors)) {
         collectors_free(&collectors);

@@ -194,6 +194,4 @@ void collectors_client_read(void *arg)
     prom_gauge_set(collectors->metrics[COLLECTORS_TASK_STALLED_AFTER],
                    (double)stats.task_stalled_after_ms / 1e3, NULL);
     collectors_retention_read(collectors, &stats.retention);
-    collectors_standing_read(collectors);
-    collectors_channels_read(collectors);
 }

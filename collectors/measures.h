@@ -65,7 +65,7 @@ void collectors_hops_observed(struct collectors *collectors, const struct handof
 void collectors_hops_completed(struct collectors *collectors, const struct handoff_event *event);
 
 void collectors_channels_moved(struct collectors *collectors, const struct handoff_event *event);
-void collectors_channels_read(struct collectors *collectors);
+void collectors_channels_read(void *arg); /* the collectors */
 
 void collectors_reliability_resolve(struct collectors *collectors,
                                     struct collectors_target *target);
@@ -81,6 +81,6 @@ void collectors_retention_read(struct collectors *collectors,
                                const struct handoff_retention_stats *stats);
 
 void collectors_standing_resolve(struct collectors *collectors, struct collectors_target *target);
-void collectors_standing_read(struct collectors *collectors);
+void collectors_standing_read(void *arg); /* the collectors */
 
 #endif

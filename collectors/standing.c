@@ -212,9 +212,12 @@ static void show_folded(const struct standing *standing)
         show_inbox(standing->with_folded_inbox, &standing->folded);
 }
 
-void collectors_standing_read(struct collectors *collectors)
+void collectors_standing_read(void *arg)
 {
+    struct collectors *collectors = arg;
     struct standing standing = {.collectors = collectors};
+    if (collectors->client == NULL)
+        return;
     handoff_client_visit_agents(collectors->client, collect_agent_stats, &standing);
     show_agent_stats(collectors->targets.other, &standing.others);
     show_folded(&standing);

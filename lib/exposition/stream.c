@@ -21,10 +21,11 @@ void exposition_stream_close(struct exposition_stream *stream)
     stream->scrape = NULL;
 }
 
-/* Makes sure that there is something to send, unless the scrape is over. false: out of memory. */
+/* One step more, once what was made is sent. It may have made nothing to send yet. false: out of
+ * memory. */
 static bool fill_buffer(struct exposition_stream *stream)
 {
-    while (stream->more && stream->sent == stream->buffer.length) {
+    if (stream->more && stream->sent == stream->buffer.length) {
         stream->buffer.length = 0;
         stream->sent = 0;
         stream->more = metric_scrape_step(stream->scrape, &stream->buffer, STEP_BYTES);
@@ -32,15 +33,18 @@ static bool fill_buffer(struct exposition_stream *stream)
     return !stream->buffer.failed;
 }
 
+/* What a read without bytes answers. */
+static ssize_t nothing_read(const struct exposition_stream *stream)
+{
+    return stream->ended ? EXPOSITION_END : EXPOSITION_LATER;
+}
+
 static ssize_t read_plain_bytes(struct exposition_stream *stream, char *bytes, size_t max)
 {
-    if (!fill_buffer(stream))
-        return EXPOSITION_FAILED;
     size_t length = stream->buffer.length - stream->sent;
-    if (length == 0) {
-        stream->ended = true;
-        return EXPOSITION_END;
-    }
+    stream->ended = length == 0 && !stream->more;
+    if (length == 0)
+        return nothing_read(stream);
     if (length > max)
         length = max;
     memcpy(bytes, stream->buffer.data + stream->sent, length);
@@ -50,22 +54,22 @@ static ssize_t read_plain_bytes(struct exposition_stream *stream, char *bytes, s
 
 static ssize_t read_gzip_bytes(struct exposition_stream *stream, char *bytes, size_t max)
 {
-    while (!stream->ended) {
-        if (!fill_buffer(stream))
-            return EXPOSITION_FAILED;
-        const char *from = stream->buffer.data != NULL ? stream->buffer.data + stream->sent : "";
-        const struct exposition_gzip_step step = exposition_gzip_run(
-            stream->gzip, from, stream->buffer.length - stream->sent, bytes, max, !stream->more);
-        stream->sent += step.consumed;
-        stream->ended = step.finished;
-        if (step.produced > 0)
-            return (ssize_t)step.produced;
-    }
-    return EXPOSITION_END;
+    if (stream->ended)
+        return EXPOSITION_END;
+    const char *from = stream->buffer.data != NULL ? stream->buffer.data + stream->sent : "";
+    const size_t left = stream->buffer.length - stream->sent;
+    const size_t offered = left < STEP_BYTES ? left : STEP_BYTES;
+    const struct exposition_gzip_step step = exposition_gzip_run(
+        stream->gzip, from, offered, bytes, max, !stream->more && offered == left);
+    stream->sent += step.consumed;
+    stream->ended = step.finished;
+    return step.produced > 0 ? (ssize_t)step.produced : nothing_read(stream);
 }
 
 ssize_t exposition_stream_read(struct exposition_stream *stream, char *bytes, size_t max)
 {
+    if (!fill_buffer(stream))
+        return EXPOSITION_FAILED;
     return stream->gzip != NULL ? read_gzip_bytes(stream, bytes, max)
                                 : read_plain_bytes(stream, bytes, max);
 }

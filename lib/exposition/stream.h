@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stream.h - a scrape as bytes to send, plain or compressed, made as they are asked for: whatever
- * its size, it holds one step of some 64 KiB of series, and for gzip zlib's 256 KiB.
+ * its size, it holds one step of some 64 KiB of series (in protobuf, twice the largest family), and
+ * for gzip zlib's 256 KiB.
  *
  * By one thread at a time.
  */
@@ -25,13 +26,15 @@ struct exposition_stream {
     struct exposition_gzip *gzip; /* NULL: plain */
 };
 
-enum { EXPOSITION_END = 0, EXPOSITION_FAILED = -1 };
+enum { EXPOSITION_END = 0, EXPOSITION_FAILED = -1, EXPOSITION_LATER = -2 };
 
 /* `scrape` is lent until the stream is closed. false: out of memory; nothing to close. */
 bool exposition_stream_open(struct exposition_stream *stream, struct metric_scrape *scrape,
                             bool gzip);
 
-/* At most `max` bytes, more than 0; EXPOSITION_END; or EXPOSITION_FAILED: out of memory. */
+/* At most `max` bytes, more than 0; EXPOSITION_END; EXPOSITION_FAILED: out of memory; or
+ * EXPOSITION_LATER: there is nothing to send yet, so read again. A read makes and compresses one
+ * step at most, so that a loop which reads has time for others in between. */
 ssize_t exposition_stream_read(struct exposition_stream *stream, char *bytes, size_t max);
 
 /* At any time; a stream that was zeroed and not opened, too. */

@@ -38,6 +38,8 @@
 enum { METRIC_ROW_SUM = 0, METRIC_ROW_CELLS = 1 };
 enum { METRIC_ROW_WHOLE = 0, METRIC_ROW_FRACTIONS = 1 };
 
+enum { METRIC_START_UNKNOWN = 0 };
+
 struct metric_series {
     /* one cache line that observations read and, but for gauges, never write */
     _Alignas(METRIC_CACHE_LINE) unsigned magic;
@@ -52,7 +54,7 @@ struct metric_series {
     uint64_t hash;
     _Atomic(struct metric_series *) next; /* in order of creation */
     _Atomic(bool) live;                   /* scrapes show it */
-    int64_t created_ms;
+    _Atomic(int64_t) start_ms; /* when its counting began; METRIC_START_UNKNOWN if elsewhere */
     size_t key_length;
     size_t text_length;
     const char *text; /* the labels as the text formats show them: `{a="b"} `, or ` ` without any */
@@ -151,6 +153,11 @@ static inline const char *metric_piece_data(const struct metric_family *family,
                                             struct metric_piece piece)
 {
     return family->texts.bytes.data + piece.at;
+}
+
+static inline int64_t metric_series_start(const struct metric_series *series)
+{
+    return atomic_load_explicit(&series->start_ms, memory_order_relaxed);
 }
 
 static inline bool metric_series_live(const struct metric_series *series)

@@ -32,10 +32,10 @@
  * the name of the broken check, rather than writing to memory that is not its own. NULL is such a
  * pointer, except where a function says that it takes NULL.
  *
- * The library is libprom (pkg-config prom). It needs libc, libm
- * and libyyjson, which prints numbers; it never prints, except for the
- * broken check above, never exits, starts no thread and reads no file. prom.h is the same core for
- * programs written for prometheus-client-c; both may be used in one program.
+ * The library is libprom (pkg-config prom). It needs libc, libm and libyyjson, which prints
+ * numbers; it never prints, except for the broken check above, never exits, starts no thread and
+ * reads no file. prom.h is the same core for programs written for prometheus-client-c; both may be
+ * used in one program.
  */
 #ifndef METRIC_H
 #define METRIC_H
@@ -185,8 +185,13 @@ void metric_gauge_add(struct metric_series *gauge, double delta);
 void metric_observe(struct metric_series *histogram, double value);
 
 /* Sets a counter that is kept elsewhere (CPU time, for example) and only mirrored here. One writer;
- * never mixed with metric_add on the same series. */
+ * never mixed with metric_add on the same series. When the counting began is not known here, so no
+ * format shows a start for the series from now on. */
 void metric_mirror(struct metric_series *counter, double value);
+
+/* The same with the time at which the other place began to count, in seconds since 1970. It
+ * counts as not known if it is NaN, or not between 1970 and the year 10000. */
+void metric_mirror_since(struct metric_series *counter, double value, double since);
 
 /* Names and values of an exemplar: `count` pairs. It is left out (the observation still counts)
  * when it has no pair, more than 128 code points, or more than 167 bytes with a NUL for each text,
@@ -227,16 +232,18 @@ enum metric_format {
     METRIC_OPENMETRICS_2, /* experimental: OpenMetrics 2.0 as of rc0; may change */
 };
 
-/* Called when a scrape begins, to set gauges and mirrors that must be sampled. Hooks run one at a
- * time, even with several scrapes at once; they may resolve and observe, but not scrape. They stay
- * registered until the registry is freed. false: out of memory. */
+/* Called in the first steps of a scrape, one in each, to set gauges and mirrors that must be
+ * sampled. Hooks run one at a time, even with several scrapes at once; they may resolve and
+ * observe, but not scrape. They stay registered until the registry is freed. false: out of memory.
+ */
 typedef void metric_hook(void *arg);
 bool metric_on_scrape(struct metric_registry *registry, metric_hook *hook, void *arg);
 
 struct metric_scrape_options {
     enum metric_format format;
     bool created;             /* OpenMetrics 1.0: X_created lines; the last two formats always have
-                                 the start of each series, in its own place */
+                                 the start of each series, in its own place. A start that is not
+                                 known (metric_mirror) is not shown in any format */
     const char *const *names; /* only these families (metric names as declared); NULL: all */
     size_t nnames;
 };
@@ -252,13 +259,14 @@ struct metric_buffer {
 /* Frees what the buffer holds and zeroes it. */
 void metric_buffer_free(struct metric_buffer *buffer);
 
-/* A scrape is read in steps and can be streamed: each step appends whole series, at least `want`
- * bytes of them unless the scrape ends, and returns whether there is more. In protobuf a family is
- * one message, so there a step appends whole families. Each series is a consistent snapshot of
- * itself: the buckets of a histogram add up to its count, in the classic and in the native form.
- * Series that appear or are retired between two steps may or may not be shown. `options` and its
- * names must live until the end. Used by one thread at a time; any number of scrapes may run
- * concurrently. NULL: out of memory. */
+/* A scrape is read in steps and can be streamed: each step makes whole series, at least `want`
+ * bytes of them unless the scrape ends, and returns whether there is more. It appends what it made;
+ * but in protobuf a family is one message, so there a step appends the families that it completed.
+ * A step may append nothing: while hooks are called, and while a family of protobuf grows. Each
+ * series is a consistent snapshot of itself: the buckets of a histogram add up to its count, in the
+ * classic and in the native form. Series that appear or are retired between two steps may or may
+ * not be shown. `options` and its names must live until the end. Used by one thread at a time; any
+ * number of scrapes may run concurrently. NULL: out of memory. */
 struct metric_scrape *metric_scrape_begin(struct metric_registry *registry,
                                           const struct metric_scrape_options *options);
 

@@ -283,8 +283,19 @@ static bool shows_any_sample_of(const char *name, enum metric_type type, const c
     return false;
 }
 
+/* Of two names that clash, the one without its suffix begins the other. Most pairs do not get
+ * further than this, of which a registry of many metrics has very many. */
+static bool one_begins_other(const char *name, enum metric_type type, const char *other_name,
+                             enum metric_type other_type)
+{
+    const size_t base = metric_base_length(name, type);
+    const size_t other_base = metric_base_length(other_name, other_type);
+    return memcmp(name, other_name, base < other_base ? base : other_base) == 0;
+}
+
 bool metric_names_clash(const char *name, enum metric_type type, const char *other_name,
                         enum metric_type other_type)
 {
-    return shows_any_sample_of(name, type, other_name, other_type);
+    return one_begins_other(name, type, other_name, other_type) &&
+           shows_any_sample_of(name, type, other_name, other_type);
 }

@@ -45,10 +45,23 @@ void metric_add_real(struct metric_series *counter, double value)
     add_fraction(counter, value);
 }
 
-void metric_mirror(struct metric_series *counter, double value)
+static int64_t start_ms_of(double since)
+{
+    const double year_10000 = 253402300800; /* protobuf has no times from then on */
+    return since > 0 && since < year_10000 ? (int64_t)(since * 1000) : METRIC_START_UNKNOWN;
+}
+
+void metric_mirror_since(struct metric_series *counter, double value, double since)
 {
     BASE_CHECK(counter->magic == METRIC_SERIES_MAGIC(METRIC_COUNTER));
-    atomic_store_explicit(&counter->value, metric_bits_of(value), memory_order_relaxed);
+    atomic_store_explicit(&counter->start_ms, start_ms_of(since), memory_order_relaxed);
+    /* after the start: who sees the value does not see the start of something else */
+    atomic_store_explicit(&counter->value, metric_bits_of(value), memory_order_release);
+}
+
+void metric_mirror(struct metric_series *counter, double value)
+{
+    metric_mirror_since(counter, value, METRIC_START_UNKNOWN);
 }
 
 void metric_gauge_set(struct metric_series *gauge, double value)

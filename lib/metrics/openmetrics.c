@@ -24,10 +24,12 @@ static void openmetrics_end(struct metric_buffer *out)
 static char *write_created(char *out, const struct metric_scrape *scrape,
                            const struct metric_series *series)
 {
-    if (!scrape->options->created || series->family->texts.unknown)
+    const int64_t start_ms = metric_series_start(series);
+    if (!scrape->options->created || series->family->texts.unknown ||
+        start_ms == METRIC_START_UNKNOWN)
         return out;
     out = metric_line_head(out, series, series->family->texts.created);
-    out = metric_number_seconds(out, series->created_ms);
+    out = metric_number_seconds(out, start_ms);
     *out++ = '\n';
     return out;
 }

@@ -37,8 +37,11 @@ static void openmetrics_2_end(struct metric_buffer *out)
 
 static char *write_start(char *out, const struct metric_series *series)
 {
+    const int64_t start_ms = metric_series_start(series);
+    if (start_ms == METRIC_START_UNKNOWN)
+        return out;
     out = metric_line_text(out, " st@");
-    return metric_number_seconds(out, series->created_ms);
+    return metric_number_seconds(out, start_ms);
 }
 
 static void openmetrics_2_single(const struct metric_series *series, struct metric_buffer *out)

@@ -6,7 +6,9 @@
  * Hand-written: the wire format needs varints, fixed 64-bit numbers and lengths, a page of code. A
  * generated encoder would first build a tree of heap objects for each scrape. A message's length
  * precedes it but is known only after it, so a message is written after room for a one-byte length
- * and moved by the few bytes that a larger length needs. The thread that scrapes.
+ * and moved by the few bytes that a larger length needs. Families grow to megabytes, over many
+ * steps: a family grows in the scrape's own buffer, and goes out after its length when it is whole.
+ * The thread that scrapes.
  */
 #include <math.h>
 #include <string.h>
@@ -94,12 +96,10 @@ static void put_double(struct metric_buffer *out, unsigned field, double value)
     metric_buffer_append(out, bytes, sizeof bytes);
 }
 
-/* Begins a length-delimited field (field 0: a message of the stream, without a tag); returns the
- * place for close_message. */
+/* Begins a length-delimited field; returns the place for close_message. */
 static size_t open_message(struct metric_buffer *out, unsigned field)
 {
-    if (field != 0)
-        put_tag(out, field, WIRE_BYTES);
+    put_tag(out, field, WIRE_BYTES);
     size_t at = out->length;
     metric_buffer_append(out, "", 1); /* room for the length */
     return at;
@@ -149,6 +149,14 @@ static void put_timestamp(struct metric_buffer *out, unsigned field, int64_t mil
     put_number(out, TIMESTAMP_SECONDS, (uint64_t)(milliseconds / 1000));
     put_number(out, TIMESTAMP_NANOS, (uint64_t)(milliseconds % 1000) * 1000000);
     close_message(out, at);
+}
+
+/* Nothing, if it is not known. */
+static void put_start(struct metric_buffer *out, unsigned field, const struct metric_series *series)
+{
+    const int64_t start_ms = metric_series_start(series);
+    if (start_ms != METRIC_START_UNKNOWN)
+        put_timestamp(out, field, start_ms);
 }
 
 static void put_label(struct metric_buffer *out, unsigned field, const char *name,
@@ -289,7 +297,7 @@ static void put_histogram(struct metric_scrape *scrape, const struct metric_seri
         put_classic(scrape, series, out);
     if (series->grid->native)
         put_native(scrape, series, out);
-    put_timestamp(out, HISTOGRAM_START, series->created_ms);
+    put_start(out, HISTOGRAM_START, series);
     close_message(out, at);
 }
 
@@ -301,7 +309,7 @@ static void put_counter(const struct metric_series *series, struct metric_buffer
     put_double(out, COUNTER_VALUE, metric_snapshot_counter(series).value);
     if (series->exemplars)
         put_exemplar(out, COUNTER_EXEMPLAR, series->exemplars);
-    put_timestamp(out, COUNTER_START, series->created_ms);
+    put_start(out, COUNTER_START, series);
     close_message(out, at);
 }
 
@@ -313,8 +321,10 @@ static void put_gauge(const struct metric_series *series, struct metric_buffer *
 }
 
 static void protobuf_series(struct metric_scrape *scrape, const struct metric_series *series,
-                            struct metric_buffer *out)
+                            struct metric_buffer *unused)
 {
+    (void)unused;
+    struct metric_buffer *out = &scrape->message;
     size_t at = open_message(out, FAMILY_METRIC);
     const char *value = series->key;
     for (size_t i = 0; i < series->family->nlabels; i++) {
@@ -335,12 +345,13 @@ static void protobuf_series(struct metric_scrape *scrape, const struct metric_se
     close_message(out, at);
 }
 
-static void protobuf_begin_family(struct metric_scrape *scrape, struct metric_buffer *out)
+static void protobuf_begin_family(struct metric_scrape *scrape, struct metric_buffer *unused)
 {
+    (void)unused;
     static const unsigned types[] = {
         [METRIC_COUNTER] = 0, [METRIC_GAUGE] = 1, [METRIC_HISTOGRAM] = 4};
     const struct metric_family *family = scrape->family;
-    scrape->family_at = open_message(out, 0);
+    struct metric_buffer *out = &scrape->message;
     put_bytes(out, FAMILY_NAME, family->name, strlen(family->name));
     put_cleaned_text(out, FAMILY_HELP, family->help, strlen(family->help));
     put_number(out, FAMILY_TYPE, types[family->type]);
@@ -350,7 +361,9 @@ static void protobuf_begin_family(struct metric_scrape *scrape, struct metric_bu
 
 static void protobuf_end_family(struct metric_scrape *scrape, struct metric_buffer *out)
 {
-    close_message(out, scrape->family_at);
+    put_varint(out, scrape->message.length);
+    metric_buffer_append(out, scrape->message.data, scrape->message.length);
+    scrape->message.length = 0;
 }
 
 static void protobuf_end(struct metric_buffer *out)
@@ -361,5 +374,4 @@ static void protobuf_end(struct metric_buffer *out)
 const struct metric_encoder metric_encoder_protobuf = {.family_begin = protobuf_begin_family,
                                                        .series = protobuf_series,
                                                        .family_end = protobuf_end_family,
-                                                       .end = protobuf_end,
-                                                       .whole_families = true};
+                                                       .end = protobuf_end};

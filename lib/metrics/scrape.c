@@ -27,14 +27,6 @@ static const struct metric_encoder *encoder_of(enum metric_format format)
     return NULL;
 }
 
-static void run_hooks(struct metric_registry *registry)
-{
-    pthread_mutex_lock(&registry->hook_lock);
-    for (struct metric_registered_hook *hook = registry->hooks; hook; hook = hook->next)
-        hook->call(hook->arg);
-    pthread_mutex_unlock(&registry->hook_lock);
-}
-
 static bool family_is_wanted(const struct metric_scrape_options *options,
                              const struct metric_family *family)
 {
@@ -108,22 +100,52 @@ static void enter_family(struct metric_scrape *scrape)
         scrape->family ? atomic_load_explicit(&scrape->family->first, memory_order_acquire) : NULL;
 }
 
+/* ---- hooks ---------------------------------------------------------------------------------- */
+
+/* Goes to the first hook that is left, of this registry or a later one; after the last, to the
+ * first family. */
+static void find_hook(struct metric_scrape *scrape)
+{
+    while (!scrape->hook && scrape->nhooked < scrape->nregistries) {
+        struct metric_registry *registry = scrape->registries[scrape->nhooked++];
+        pthread_mutex_lock(&registry->hook_lock);
+        scrape->hook = registry->hooks;
+        pthread_mutex_unlock(&registry->hook_lock);
+    }
+    if (!scrape->hook)
+        enter_family(scrape);
+}
+
+static void run_hook(struct metric_scrape *scrape)
+{
+    struct metric_registered_hook *hook = scrape->hook;
+    struct metric_registry *registry = scrape->registries[scrape->nhooked - 1];
+    pthread_mutex_lock(&registry->hook_lock);
+    hook->call(hook->arg);
+    scrape->hook = hook->next;
+    pthread_mutex_unlock(&registry->hook_lock);
+    find_hook(scrape);
+}
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
 struct metric_scrape *metric_scrape_begin_all(struct metric_registry *const *registries,
                                               size_t count,
                                               const struct metric_scrape_options *options)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         BASE_CHECK(registries[i]->magic == METRIC_REGISTRY_MAGIC);
-        run_hooks(registries[i]);
-    }
-    struct metric_scrape *scrape = calloc(1, sizeof *scrape);
+    struct metric_scrape *scrape = calloc(1, sizeof *scrape + count * sizeof(void *));
     if (!scrape)
         return NULL;
     scrape->magic = METRIC_SCRAPE_MAGIC;
     scrape->options = options;
     scrape->encoder = encoder_of(options->format);
+    scrape->nregistries = count;
+    for (size_t i = 0; i < count; i++)
+        scrape->registries[i] = registries[i];
     if (plan_walk(scrape, registries, count) && make_room(scrape))
-        enter_family(scrape);
+        find_hook(scrape);
     else
         metric_scrape_end(&scrape);
     return scrape;
@@ -141,12 +163,15 @@ void metric_scrape_end(struct metric_scrape **scrape)
         return;
     BASE_CHECK((*scrape)->magic == METRIC_SCRAPE_MAGIC);
     (*scrape)->magic = 0;
+    metric_buffer_free(&(*scrape)->message);
     free((*scrape)->cells);
     free((*scrape)->natives);
     free((*scrape)->families);
     free(*scrape);
     *scrape = NULL;
 }
+
+/* ---- a step --------------------------------------------------------------------------------- */
 
 /* Moves on to the next live series of the family; NULL at its end. */
 static struct metric_series *next_series(struct metric_scrape *scrape)
@@ -188,14 +213,23 @@ static void scrape_next(struct metric_scrape *scrape, struct metric_buffer *out)
     scrape->encoder->series(scrape, series, out);
 }
 
+static size_t bytes_made(const struct metric_scrape *scrape, const struct metric_buffer *out)
+{
+    return out->length + scrape->message.length;
+}
+
 bool metric_scrape_step(struct metric_scrape *scrape, struct metric_buffer *out, size_t want)
 {
     BASE_CHECK(scrape->magic == METRIC_SCRAPE_MAGIC);
-    size_t enough = out->length + want;
+    if (scrape->hook) {
+        run_hook(scrape);
+        return true;
+    }
+    const size_t enough = bytes_made(scrape, out) + want;
     while (!scrape->done && !out->failed) {
         scrape_next(scrape, out);
-        bool may_pause = !scrape->family_begun || !scrape->encoder->whole_families;
-        if (out->length >= enough && may_pause)
+        out->failed |= scrape->message.failed;
+        if (bytes_made(scrape, out) >= enough)
             break;
     }
     return !scrape->done && !out->failed;

@@ -2,7 +2,8 @@
 /*
  * scrape.h - a scrape in progress, and what an encoder is.
  *
- * The iterator walks families and series in the order of their creation and hands each live series
+ * The hooks come first, each in a step of its own, since one may take as long as a step does. Then
+ * the iterator walks families and series in the order of their creation and hands each live series
  * to the encoder of the format. The cells of a histogram are read once into `cells`, and all
  * exposed numbers come from there. Used by one thread at a time.
  */
@@ -21,14 +22,14 @@ struct metric_native_bucket {
     uint64_t count;
 };
 
-/* Appends to `out`; running out of memory shows in out->failed only. */
+/* Appends to `out`, or to the scrape's `message` until a family is whole; running out of memory
+ * shows in their `failed` only. */
 struct metric_encoder {
     void (*family_begin)(struct metric_scrape *scrape, struct metric_buffer *out);
     void (*series)(struct metric_scrape *scrape, const struct metric_series *series,
                    struct metric_buffer *out);
     void (*family_end)(struct metric_scrape *scrape, struct metric_buffer *out);
     void (*end)(struct metric_buffer *out);
-    bool whole_families; /* a family is one message, and a step never ends inside it */
 };
 
 extern const struct metric_encoder metric_encoder_text;
@@ -47,7 +48,9 @@ struct metric_scrape {
     struct metric_family *family; /* families[at]; NULL: the walk is over */
     struct metric_series *series; /* the next series of the family; NULL: its end */
     bool family_begun;
-    size_t family_at; /* for the encoder: where the family began in the buffer */
+    struct metric_registered_hook *hook; /* the next one to call; NULL: all were called */
+    size_t nhooked;                      /* registries whose hooks were called, or are being */
+    struct metric_buffer message; /* for the encoder: what it has of a family that goes out whole */
     bool done;
 
     /* the snapshot of one histogram series, made by metric_snapshot_histogram */
@@ -55,6 +58,9 @@ struct metric_scrape {
     uint64_t count;
     double sum;
     struct metric_native_bucket *natives; /* room for as many as there are cells */
+
+    size_t nregistries;
+    struct metric_registry *registries[];
 };
 
 /* A counter's value: an integer if it is counted here, any number if it is mirrored. */

@@ -212,7 +212,7 @@ static struct metric_series *series_new(struct metric_family *family, const stru
     series->grid = family->grid;
     series->family = family;
     series->hash = set->hash;
-    series->created_ms = metric_wall_ms();
+    atomic_init(&series->start_ms, metric_wall_ms());
     series->key_length = set->total;
     char *end = series->key;
     for (size_t i = 0; i < set->count; i++) {

@@ -48,7 +48,7 @@ static double sum_real_cell(const struct metric_series *series, size_t index)
 struct metric_counter_value metric_snapshot_counter(const struct metric_series *series)
 {
     uint64_t count = sum_cell(series, METRIC_ROW_WHOLE);
-    double real = metric_double_of(atomic_load_explicit(&series->value, memory_order_relaxed));
+    double real = metric_double_of(atomic_load_explicit(&series->value, memory_order_acquire));
     if ((series->family->flags & METRIC_FRACTIONS) != 0)
         real += sum_real_cell(series, METRIC_ROW_FRACTIONS);
     return (struct metric_counter_value){

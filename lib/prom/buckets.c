@@ -14,6 +14,11 @@ static prom_histogram_buckets_t default_buckets = {
     .count = sizeof default_bounds / sizeof *default_bounds, .upper_bounds = default_bounds};
 prom_histogram_buckets_t *prom_histogram_default_buckets = &default_buckets;
 
+prom_histogram_buckets_t *prom_buckets_default(void)
+{
+    return prom_histogram_default_buckets ? prom_histogram_default_buckets : &default_buckets;
+}
+
 struct taken {
     struct taken *next;
     prom_histogram_buckets_t *buckets;

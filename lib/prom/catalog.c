@@ -12,6 +12,7 @@
 static pthread_mutex_t catalog = PTHREAD_MUTEX_INITIALIZER;
 static struct prom_collector *all_collectors;
 static struct prom_collector_registry *all_registries;
+static uint64_t last_registry_id;
 
 void prom_catalog_lock(void)
 {
@@ -71,16 +72,25 @@ void prom_catalog_add_collector(struct prom_collector *collector)
 
 void prom_catalog_add_registry(struct prom_collector_registry *registry)
 {
+    registry->id = ++last_registry_id;
     registry->next = all_registries;
     all_registries = registry;
 }
 
-bool prom_catalog_has_registry(const struct prom_collector_registry *registry)
+uint64_t prom_catalog_registry_id(const struct prom_collector_registry *registry)
 {
     const struct prom_collector_registry *known = all_registries;
     while (known && known != registry)
         known = known->next;
-    return known != NULL;
+    return known ? known->id : 0;
+}
+
+const struct prom_collector_registry *prom_catalog_registry(uint64_t id)
+{
+    const struct prom_collector_registry *known = all_registries;
+    while (known && known->id != id)
+        known = known->next;
+    return known;
 }
 
 static void forget_collector(const struct prom_collector *collector)

@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "lib/metrics/metric.h"
 #include "lib/prom/prom_collector.h"
@@ -76,6 +77,7 @@ struct prom_collector {
 
 struct prom_collector_registry {
     unsigned magic;
+    uint64_t id;                /* constant; of no registry before or after */
     char *name;                 /* constant */
     struct prom_collector *own; /* constant: of the metrics that are registered without one */
 
@@ -91,8 +93,10 @@ void prom_catalog_unlock(void);
 
 void prom_catalog_add_collector(struct prom_collector *collector);
 void prom_catalog_add_registry(struct prom_collector_registry *registry);
-/* Also of one that was freed: the pointer is only compared. */
-bool prom_catalog_has_registry(const struct prom_collector_registry *registry);
+/* Also of one that was freed: the pointer is only compared. 0: there is no such registry. */
+uint64_t prom_catalog_registry_id(const struct prom_collector_registry *registry);
+/* NULL: there is none (any more). */
+const struct prom_collector_registry *prom_catalog_registry(uint64_t id);
 
 struct prom_link **prom_catalog_find(struct prom_link **list, const void *held);
 void prom_catalog_append(struct prom_link **list, struct prom_link *link);

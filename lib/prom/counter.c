@@ -3,6 +3,7 @@
 #include "lib/prom/prom_counter.h"
 
 #include <float.h>
+#include <math.h>
 
 #include "lib/prom/internal.h"
 
@@ -44,15 +45,21 @@ int prom_counter_inc(prom_counter_t *self, const char **label_values)
     return 0;
 }
 
-int prom_counter_set(prom_counter_t *self, double r_value, const char **label_values)
+int prom_counter_set_since(prom_counter_t *self, double r_value, double since,
+                           const char **label_values)
 {
     if (!takes_value(r_value))
         return 1;
     struct metric_series *series = prom_metric_series(self, METRIC_COUNTER, label_values);
     if (!series)
         return 1;
-    metric_mirror(series, r_value);
+    metric_mirror_since(series, r_value, since);
     return 0;
+}
+
+int prom_counter_set(prom_counter_t *self, double r_value, const char **label_values)
+{
+    return prom_counter_set_since(self, r_value, NAN, label_values);
 }
 
 int prom_counter_clear(prom_counter_t *self)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Histograms of prom_histogram.h. The native side comes from the classic bounds: they tell where
- * values are expected. Any thread.
+ * values are expected. Where these may be negative there is none, since the core would count them
+ * all as about 0. Any thread.
  */
 #include "lib/prom/prom_histogram.h"
 
@@ -58,7 +59,7 @@ static struct metric_native native_of(const double *bounds, size_t count)
     size_t first = 0;
     while (first < count && !(bounds[first] > 0))
         first++;
-    if (first == count || !isfinite(bounds[count - 1]))
+    if (first == count || bounds[0] < 0 || !isfinite(bounds[count - 1]))
         return (struct metric_native){0};
     int low = ilogb(bounds[first]) - OCTAVES_BEYOND;
     int high = ilogb(bounds[count - 1]) + 1 + OCTAVES_BEYOND;
@@ -85,7 +86,7 @@ prom_histogram_t *prom_histogram_new(const char *name, const char *help,
     double bounds[METRIC_BOUNDS_MAX];
     struct metric_desc desc = {.name = name, .help = help, .type = METRIC_HISTOGRAM};
     if (!buckets)
-        buckets = prom_histogram_default_buckets;
+        buckets = prom_buckets_default();
     if (!copy_bounds(buckets, bounds, &desc.nbounds))
         return NULL;
     desc.bounds = bounds;

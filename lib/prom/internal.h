@@ -24,6 +24,9 @@ void prom_collector_run(struct prom_collector *collector);
 /* Adds to a counter, or fails for what no counter may be given. */
 int prom_counter_add_to(struct metric_series *series, double value);
 
+/* prom_histogram_default_buckets, or ours where a program has set that to NULL. */
+prom_histogram_buckets_t *prom_buckets_default(void);
+
 /* A histogram of these buckets was made; it is one more, or one less, that has them. */
 bool prom_buckets_take(prom_histogram_buckets_t *buckets);
 void prom_buckets_release(prom_histogram_buckets_t *buckets);

@@ -151,7 +151,8 @@ struct metric_series *prom_metric_series(struct prom_metric *metric, enum metric
     if (!values_are_there(metric, label_values))
         return no_series("a label value is NULL");
     struct metric_series *series = metric_resolve_exact(metric->family, label_values);
-    return series ? series : no_series("out of memory (series)");
+    return series ? series
+                  : no_series("out of memory, or the family has all the series that it may have");
 }
 
 int prom_metric_clear(struct prom_metric *metric, enum metric_type type)

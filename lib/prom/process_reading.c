@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader of process_reading.h. Any thread. */
+/* The reader of process_reading.h. The thread that scrapes. */
 #include "lib/prom/process_reading.h"
 
 #include <dirent.h>
@@ -12,6 +12,10 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "lib/prom/internal.h"
+#include "lib/prom/prom_counter.h"
+#include "lib/prom/prom_gauge.h"
 
 static double clock_seconds(clockid_t clock)
 {
@@ -79,22 +83,24 @@ static void note_boot(void)
     boot_seconds = clock_seconds(CLOCK_REALTIME) - clock_seconds(CLOCK_BOOTTIME);
 }
 
-static void take_stat(const char *path, struct prom_process_reading *reading)
+static void take_stat(const char *path, double values[PROM_PROCESS_VALUES])
 {
     unsigned long long fields[STAT_FIELDS_READ];
     const double per_second = (double)sysconf(_SC_CLK_TCK);
     if (path == NULL)
-        reading->cpu_seconds = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
+        values[PROM_PROCESS_CPU_SECONDS] = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
     if (!read_stat_fields(path != NULL ? path : "/proc/self/stat", fields))
         return;
     if (path != NULL)
-        reading->cpu_seconds =
+        values[PROM_PROCESS_CPU_SECONDS] =
             (double)(fields[STAT_USER_TICKS] + fields[STAT_SYSTEM_TICKS]) / per_second;
     pthread_once(&boot_once, note_boot);
-    reading->start_time_seconds = boot_seconds + (double)fields[STAT_START_TICKS] / per_second;
-    reading->threads = (double)fields[STAT_THREADS];
-    reading->virtual_bytes = (double)fields[STAT_VIRTUAL_BYTES];
-    reading->resident_bytes = (double)fields[STAT_RESIDENT_PAGES] * (double)sysconf(_SC_PAGESIZE);
+    values[PROM_PROCESS_START_SECONDS] =
+        boot_seconds + (double)fields[STAT_START_TICKS] / per_second;
+    values[PROM_PROCESS_THREADS] = (double)fields[STAT_THREADS];
+    values[PROM_PROCESS_VIRTUAL_BYTES] = (double)fields[STAT_VIRTUAL_BYTES];
+    values[PROM_PROCESS_RESIDENT_BYTES] =
+        (double)fields[STAT_RESIDENT_PAGES] * (double)sysconf(_SC_PAGESIZE);
 }
 
 /* ---- descriptors and limits ----------------------------------------------------------------- */
@@ -112,7 +118,7 @@ static size_t count_descriptors(const char *entries, ssize_t size)
     return count;
 }
 
-static void take_open_fds(struct prom_process_reading *reading)
+static void take_open_fds(double values[PROM_PROCESS_VALUES])
 {
     _Alignas(struct dirent64) char entries[4096];
     int directory = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -124,7 +130,7 @@ static void take_open_fds(struct prom_process_reading *reading)
         count += count_descriptors(entries, got);
     close(directory);
     if (got == 0 && count > 0)
-        reading->open_fds = (double)(count - 1); /* ours is closed again */
+        values[PROM_PROCESS_OPEN_FDS] = (double)(count - 1); /* ours is closed again */
 }
 
 static double resource_limit(__rlimit_resource_t resource)
@@ -146,15 +152,15 @@ static double soft_limit_in(const char *text, const char *name)
     return *at >= '0' && *at <= '9' ? (double)strtoull(at, NULL, 10) : NAN;
 }
 
-static void take_limits(const char *path, struct prom_process_reading *reading)
+static void take_limits(const char *path, double values[PROM_PROCESS_VALUES])
 {
     char text[4096];
     if (path == NULL) {
-        reading->most_fds = resource_limit(RLIMIT_NOFILE);
-        reading->virtual_most_bytes = resource_limit(RLIMIT_AS);
+        values[PROM_PROCESS_MOST_FDS] = resource_limit(RLIMIT_NOFILE);
+        values[PROM_PROCESS_VIRTUAL_MOST_BYTES] = resource_limit(RLIMIT_AS);
     } else if (read_proc_file(path, text, sizeof text)) {
-        reading->most_fds = soft_limit_in(text, "Max open files");
-        reading->virtual_most_bytes = soft_limit_in(text, "Max address space");
+        values[PROM_PROCESS_MOST_FDS] = soft_limit_in(text, "Max open files");
+        values[PROM_PROCESS_VIRTUAL_MOST_BYTES] = soft_limit_in(text, "Max address space");
     }
 }
 
@@ -176,7 +182,7 @@ static double value_in_column(const char *names, const char *values, const char 
     return NAN;
 }
 
-static void take_network(struct prom_process_reading *reading)
+static void take_network(double values[PROM_PROCESS_VALUES])
 {
     static const char table[] = "\nIpExt: ";
     char text[16384]; /* a line of names and one of values for each of 3 tables; 4 KiB today */
@@ -186,20 +192,39 @@ static void take_network(struct prom_process_reading *reading)
     if (names == NULL)
         return;
     names += sizeof table - 1;
-    const char *values = strstr(names, table);
-    if (values == NULL)
+    const char *row = strstr(names, table);
+    if (row == NULL)
         return;
-    values += sizeof table - 1;
-    reading->received_bytes = value_in_column(names, values, "InOctets");
-    reading->sent_bytes = value_in_column(names, values, "OutOctets");
+    row += sizeof table - 1;
+    values[PROM_PROCESS_RECEIVED_BYTES] = value_in_column(names, row, "InOctets");
+    values[PROM_PROCESS_SENT_BYTES] = value_in_column(names, row, "OutOctets");
 }
 
-void prom_process_read(const char *limits_path, const char *stat_path,
-                       struct prom_process_reading *reading)
+/* ---- the metrics ---------------------------------------------------------------------------- */
+
+/* NaN: not known. The network's bytes are counted since the namespace was made, whenever that was.
+ */
+static double counted_since(size_t value, const double values[PROM_PROCESS_VALUES])
 {
-    *reading = (struct prom_process_reading){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
-    take_stat(stat_path, reading);
-    take_open_fds(reading);
-    take_limits(limits_path, reading);
-    take_network(reading);
+    return value == PROM_PROCESS_CPU_SECONDS ? values[PROM_PROCESS_START_SECONDS] : NAN;
+}
+
+void prom_process_set(prom_metric_t *const metrics[PROM_PROCESS_VALUES], const char *limits_path,
+                      const char *stat_path)
+{
+    double values[PROM_PROCESS_VALUES];
+    for (size_t i = 0; i < PROM_PROCESS_VALUES; i++)
+        values[i] = NAN;
+    take_stat(stat_path, values);
+    take_open_fds(values);
+    take_limits(limits_path, values);
+    take_network(values);
+    for (size_t i = 0; i < PROM_PROCESS_VALUES; i++) {
+        if (metrics[i] == NULL || isnan(values[i]))
+            continue;
+        if (metrics[i]->type == METRIC_COUNTER)
+            prom_counter_set_since(metrics[i], values[i], counted_since(i, values), NULL);
+        else
+            prom_gauge_set(metrics[i], values[i], NULL);
+    }
 }

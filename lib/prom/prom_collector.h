@@ -5,8 +5,8 @@
  * A collector owns its metrics; a metric in several collectors is freed with the last of them. A
  * collector belongs to the program until a registry takes it, and from then on to the registries
  * that have it: it is freed with the last of them. prom_collector_destroy frees it at any time.
- * While a scrape runs collect functions, the collectors that it began with and their metrics stay
- * valid.
+ * While a scrape runs collect functions, the collectors that it began with stay valid with their
+ * metrics, even if they are destroyed; but not a metric that is removed or destroyed by itself.
  *
  * All functions may be called from any thread, while scrapes run too.
  */

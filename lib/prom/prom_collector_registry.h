@@ -10,6 +10,8 @@
 #ifndef PROM_COLLECTOR_REGISTRY_H
 #define PROM_COLLECTOR_REGISTRY_H
 
+#include <stdint.h>
+
 #include "prom_collector.h"
 #include "prom_metric.h"
 
@@ -35,8 +37,12 @@ prom_collector_registry_t *prom_collector_registry_new(const char *name);
  * scrape that is reading ends as if nothing had happened. */
 int prom_collector_registry_destroy(prom_collector_registry_t *self);
 
-/* Adds the collector of prom_collector_process_new. Returns 0, also if the registry has one; or
- * non-zero if memory ran out. */
+/* An addition: a number that no other registry of this process has, had or will have, unlike its
+ * address. 0: there is no such registry (any more). */
+uint64_t prom_collector_registry_id(prom_collector_registry_t *self);
+
+/* Adds the collector of prom_collector_process_new. Returns 0, also if the registry has a collector
+ * named "process"; or non-zero if one of its names is that of another metric, or memory ran out. */
 int prom_collector_registry_enable_process_metrics(prom_collector_registry_t *self);
 
 /* Adds a metric to the default registry's own, which from now on belongs to it. Returns 0, or
@@ -65,7 +71,8 @@ int prom_collector_registry_register_collector(prom_collector_registry_t *self,
 int prom_collector_registry_unregister_collector(prom_collector_registry_t *self,
                                                  prom_collector_t *collector);
 
-/* 0 if Prometheus allows the name for a metric: letters, digits, _ and :, not a digit first. */
+/* 0 if the name is allowed for a metric: letters, digits, _ and :, not a digit first, at most 255
+ * of them. The registry is not looked at, and may be NULL. */
 int prom_collector_registry_validate_metric_name(prom_collector_registry_t *self,
                                                  const char *metric_name);
 

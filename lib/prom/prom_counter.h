@@ -43,19 +43,27 @@ int prom_counter_destroy(prom_counter_t *self);
  * non-zero if there is no such series to be had, and then nothing has changed. */
 int prom_counter_inc(prom_counter_t *self, const char **label_values);
 
-/* Adds a value; 0 makes the series exist. Whole numbers are counted exactly up to 2^64. Non-zero,
- * too, for a negative value, NaN and infinity: a counter that has shrunk reads as one that was
- * restarted, and one that is infinite never moves again. */
+/* Adds a value; 0 makes the series exist. Whole numbers below 2^53 are counted exactly up to a sum
+ * of 2^64, as long as nothing else is added. Non-zero, too, for a negative value, NaN and infinity:
+ * a counter that has shrunk reads as one that was restarted, and one that is infinite never moves
+ * again. */
 int prom_counter_add(prom_counter_t *self, double r_value, const char **label_values);
 
 /*
- * Two additions, for programs that show what is counted elsewhere, by the kernel for example.
+ * Additions, for programs that show what is counted elsewhere, by the kernel for example.
  *
  * Sets the series of the label values to what the other place has counted; less than before reads
  * as a restart of that place. Non-zero as prom_counter_add. A series is either set or counted: what
- * is added to one that is set is shown on top of it. One thread at a time for each series.
+ * is added to one that is set is shown on top of it. One thread at a time for each series. A scrape
+ * before the first call shows a counter without labels as 0, and what it is set to later reads as
+ * having been counted in between: set it before you register it, or in a collect function.
+ *
+ * When the counting began is not known here, so such a series is shown without a start time. If you
+ * know it, pass it to prom_counter_set_since, in seconds since 1970 (NaN: not known).
  */
 int prom_counter_set(prom_counter_t *self, double r_value, const char **label_values);
+int prom_counter_set_since(prom_counter_t *self, double r_value, double since,
+                           const char **label_values);
 
 /* Stops showing all series of the counter, for those that are still there to be set again. Series
  * that are counted go on from their last value, since what Prometheus takes for a restart would not

@@ -39,7 +39,7 @@ int prom_gauge_sub(prom_gauge_t *self, double r_value, const char **label_values
 int prom_gauge_set(prom_gauge_t *self, double r_value, const char **label_values);
 
 /* An addition: stops showing all series of the gauge, so that only those remain that are observed
- * again, from 0. A handle goes on to work, and what it sets is shown once its labels are looked up
+ * again, from 0. Handles stay valid; what one sets is shown once its labels are looked up
  * again. The memory of a series is kept until the gauge is freed. A gauge without labels is shown
  * as 0. Returns 0, or non-zero if self is not a gauge. */
 int prom_gauge_clear(prom_gauge_t *self);

@@ -9,7 +9,8 @@
  *
  * A value is counted once, in one of fine cells: the classic buckets (_bucket lines, which
  * prometheus-client-c named without _bucket, so that no histogram_quantile found them) and the
- * native ones, which Prometheus gets over protobuf, are sums over the same cells.
+ * native ones, which Prometheus gets over protobuf, are sums over the same cells. A histogram with
+ * a negative bound has classic buckets only: the native ones have none below 0.
  *
  * prom_metric.h says who owns a metric, and from which threads it may be used.
  */

@@ -30,11 +30,12 @@ extern prom_histogram_buckets_t *prom_histogram_default_buckets;
  * takes it. NULL: count is 0, or memory ran out. */
 prom_histogram_buckets_t *prom_histogram_buckets_new(size_t count, double bucket, ...);
 
-/* start, start + width, ... NULL: count is 0, width is not above 0, or memory ran out. */
+/* start, start + width, ... The result belongs to the caller as before. NULL: count is 0, width is
+ * not above 0, or memory ran out. */
 prom_histogram_buckets_t *prom_histogram_buckets_linear(double start, double width, size_t count);
 
-/* start, start * factor, ... NULL: count is 0, start is not above 0, factor is not above 1, or
- * memory ran out. */
+/* start, start * factor, ... The same. NULL: count is 0, start is not above 0, factor is not above
+ * 1, or memory ran out. */
 prom_histogram_buckets_t *prom_histogram_buckets_exponential(double start, double factor,
                                                              size_t count);
 

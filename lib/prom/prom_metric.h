@@ -51,7 +51,9 @@ prom_metric_sample_histogram_t *prom_metric_sample_histogram_from_labels(prom_me
 /*
  * An addition: a family of metric.h as a metric of prom.h, so that a program can set it with either
  * interface. The family stays where it is, and is scraped with its own registry: no collector takes
- * the metric. A counter needs METRIC_FRACTIONS for values that are not whole.
+ * the metric. A counter needs METRIC_FRACTIONS for values that are not whole or not below 2^53; to
+ * add one without it is a bug, and ends the process. There is no series beyond the cap of its
+ * registry.
  *
  * Returns NULL if memory ran out. Free the metric with its function named _destroy, which leaves
  * the family alone, before the family's registry.

@@ -30,10 +30,14 @@ struct metric_scrape; /* metric.h */
 struct metric_scrape_options;
 
 /* Runs the collect functions and begins a scrape of the metrics that the registry has now. They are
- * kept until the scrape ends, even if they are removed. `options` must live as long. NULL: memory
- * ran out, or there is no such registry (any more). Used by one thread at a time. */
+ * kept until the scrape ends, even if they are removed. The scrape belongs to the caller, who ends
+ * it with prom_scrape_end. `options` must live as long. NULL: memory ran out, there is no such
+ * registry (any more), or a collect function calls it. Used by one thread at a time. */
 prom_scrape_t *prom_scrape_begin(prom_collector_registry_t *self,
                                  const struct metric_scrape_options *options);
+
+/* The same of the registry that has this id (prom_collector_registry_id). */
+prom_scrape_t *prom_scrape_begin_id(uint64_t id, const struct metric_scrape_options *options);
 
 /* Lent, for metric_scrape_step. */
 struct metric_scrape *prom_scrape_reading(prom_scrape_t *self);

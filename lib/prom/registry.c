@@ -62,6 +62,14 @@ prom_collector_registry_t *prom_collector_registry_new(const char *name)
     return NULL;
 }
 
+uint64_t prom_collector_registry_id(prom_collector_registry_t *self)
+{
+    prom_catalog_lock();
+    const uint64_t id = prom_catalog_registry_id(self);
+    prom_catalog_unlock();
+    return id;
+}
+
 int prom_collector_registry_destroy(prom_collector_registry_t *self)
 {
     struct prom_dropped dropped = {0};

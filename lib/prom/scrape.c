@@ -43,14 +43,13 @@ static size_t read_collectors(const struct prom_collector_registry *registry,
 }
 
 /* -1: there is no such registry. */
-static ssize_t list_collectors(const struct prom_collector_registry *registry,
-                               struct prom_collector **collectors, size_t most)
+static ssize_t list_collectors(uint64_t id, struct prom_collector **collectors, size_t most)
 {
     prom_catalog_lock();
-    const bool known = prom_catalog_has_registry(registry);
-    const size_t count = known ? read_collectors(registry, collectors, most) : 0;
+    const struct prom_collector_registry *registry = prom_catalog_registry(id);
+    const size_t count = registry ? read_collectors(registry, collectors, most) : 0;
     prom_catalog_unlock();
-    return known ? (ssize_t)count : -1;
+    return registry ? (ssize_t)count : -1;
 }
 
 /* Each is read until all have run, because a function may set the metrics of another collector. */
@@ -66,18 +65,18 @@ static void run_each(struct prom_collector **collectors, size_t most)
 
 /* false: no memory, or no such registry. Collectors that are registered while their number is asked
  * for wait for the next scrape. */
-static bool run_collectors(const struct prom_collector_registry *registry)
+static bool run_collectors(uint64_t id)
 {
     if (collecting)
         return prom_fail("a collect function must not scrape") == 0;
-    const ssize_t counted = list_collectors(registry, NULL, 0);
+    const ssize_t counted = list_collectors(id, NULL, 0);
     if (counted < 0)
         return prom_fail("%s", no_such_registry) == 0;
     const size_t most = (size_t)counted + SPARE;
     struct prom_collector **collectors = calloc(most, sizeof(struct prom_collector *));
     if (!collectors)
         return prom_fail("out of memory (scrape)") == 0;
-    list_collectors(registry, collectors, most);
+    list_collectors(id, collectors, most);
     run_each(collectors, most);
     free(collectors);
     return true;
@@ -113,16 +112,15 @@ static void read_metrics(const struct prom_collector_registry *registry, struct 
 
 /* How many metrics there are; they are read unless these are more than `most`. -1: there is no such
  * registry (any more: a collect function may have destroyed it). */
-static ssize_t list_metrics(const struct prom_collector_registry *registry,
-                            struct prom_scrape *scrape, size_t most)
+static ssize_t list_metrics(uint64_t id, struct prom_scrape *scrape, size_t most)
 {
     prom_catalog_lock();
-    const bool known = prom_catalog_has_registry(registry);
-    const size_t count = known ? count_metrics(registry) : 0;
-    if (known && count <= most)
+    const struct prom_collector_registry *registry = prom_catalog_registry(id);
+    const size_t count = registry ? count_metrics(registry) : 0;
+    if (registry && count <= most)
         read_metrics(registry, scrape);
     prom_catalog_unlock();
-    return known ? (ssize_t)count : -1;
+    return registry ? (ssize_t)count : -1;
 }
 
 static bool make_metric_lists(struct prom_scrape *scrape, size_t most)
@@ -135,13 +133,12 @@ static bool make_metric_lists(struct prom_scrape *scrape, size_t most)
 }
 
 /* All or none: a metric that is missing in one scrape reads as one that has ended. */
-static bool gather_metrics(const struct prom_collector_registry *registry,
-                           struct prom_scrape *scrape)
+static bool gather_metrics(uint64_t id, struct prom_scrape *scrape)
 {
     for (size_t most = SPARE;;) {
         if (!make_metric_lists(scrape, most))
             return prom_fail("out of memory (scrape)") == 0;
-        const ssize_t found = list_metrics(registry, scrape, most);
+        const ssize_t found = list_metrics(id, scrape, most);
         if (found < 0)
             return prom_fail("%s", no_such_registry) == 0;
         if ((size_t)found <= most)
@@ -150,10 +147,9 @@ static bool gather_metrics(const struct prom_collector_registry *registry,
     }
 }
 
-prom_scrape_t *prom_scrape_begin(prom_collector_registry_t *self,
-                                 const struct metric_scrape_options *options)
+prom_scrape_t *prom_scrape_begin_id(uint64_t id, const struct metric_scrape_options *options)
 {
-    if (!run_collectors(self))
+    if (!run_collectors(id))
         return NULL;
     struct prom_scrape *scrape = calloc(1, sizeof *scrape);
     if (!scrape) {
@@ -161,7 +157,7 @@ prom_scrape_t *prom_scrape_begin(prom_collector_registry_t *self,
         return NULL;
     }
     scrape->magic = PROM_SCRAPE_MAGIC;
-    if (!gather_metrics(self, scrape)) {
+    if (!gather_metrics(id, scrape)) {
         prom_scrape_end(&scrape);
         return NULL;
     }
@@ -171,6 +167,12 @@ prom_scrape_t *prom_scrape_begin(prom_collector_registry_t *self,
         prom_scrape_end(&scrape);
     }
     return scrape;
+}
+
+prom_scrape_t *prom_scrape_begin(prom_collector_registry_t *self,
+                                 const struct metric_scrape_options *options)
+{
+    return prom_scrape_begin_id(prom_collector_registry_id(self), options);
 }
 
 struct metric_scrape *prom_scrape_reading(prom_scrape_t *self)

@@ -5,8 +5,10 @@
  *
  * GET and HEAD of /metrics answer in the format that the client asks for: text 0.0.4, OpenMetrics
  * 1.0, protobuf with native histograms, and OpenMetrics 2.0 (experimental) if it asks for
- * version=2.0.0; compressed if it accepts gzip. The answer is made while it is sent. Of more than
- * 16 scrapes at once, further ones get 503. GET of / answers "OK". Everything else is 404 or 405.
+ * version=2.0.0; compressed if it accepts gzip. The answer is made while it is sent. At most 16
+ * scrapes are served at once: a further one takes the place of the client that reads most slowly,
+ * if that has taken more than 10 seconds, and otherwise gets 503. GET of / answers "OK". Everything
+ * else is 404 or 405.
  */
 #ifndef PROMHTTP_H
 #define PROMHTTP_H
@@ -22,8 +24,8 @@ extern "C" {
 
 /* Which registry is served from now on, by all daemons; NULL: the default one, as at the start. At
  * any time and from any thread: answers that have begun end with the registry that they began with.
- * Choose another one, or NULL, before you destroy the registry that is served. Otherwise /metrics
- * answers 503, or, if a new registry gets the same address, serves that one. */
+ * Once the registry that is served was destroyed, /metrics answers 503 until you choose another
+ * one, or NULL. */
 void promhttp_set_active_collector_registry(prom_collector_registry_t *active_registry);
 
 /*

@@ -4,7 +4,7 @@
  * serve: so clients can be in the middle of an answer while something happens.
  *
  * Prints the port of the second daemon as the answer to "second". Commands: "destroy" destroys the
- * registry that is served, "stop" stops both daemons.
+ * registry that is served, "another" makes one that is not, "stop" stops both daemons.
  */
 #include "prom.h"
 
@@ -35,6 +35,9 @@ static void command(char *line)
     } else if (strcmp(line, "destroy") == 0) {
         MUST(prom_collector_registry_destroy(registry) == 0);
         registry = NULL;
+    } else if (strcmp(line, "another") == 0) {
+        registry = prom_collector_registry_new("another");
+        MUST(registry != NULL);
     } else if (strcmp(line, "stop") == 0) {
         for (int i = 0; i < 2; i++) {
             MHD_stop_daemon(daemons[i]);

@@ -166,6 +166,11 @@ class Users(WithLibrary):
             self.assertEqual((found['node_load{of="minute"}'], found["node_context_switches_total"],
                               found["node_memory_free_bytes"]), (0.25, 2000, 1e10))
             self.assertGreater(found["process_open_fds"], 3)
+            # what is set began elsewhere, when is known of the CPU time alone
+            text = program.get(OPENMETRICS_2).text
+            self.assertRegex(text, r'\nnode_network_receive_bytes_total\{device="eth0"\} \S+\n')
+            start = float(re.search(r"\nprocess_cpu_seconds_total \S+ st@(\S+)\n", text)[1])
+            self.assertAlmostEqual(start, found["process_start_time_seconds"], delta=0.01)
 
     def test_declarations_of_the_original(self):
         program = self.build("declared")
@@ -269,34 +274,74 @@ class Serving(WithLibrary):
                 socket.create_connection(("127.0.0.1", int(program.port)), TIMEOUT).close()
             self.assertEqual(program.samples()["load_gauge"], 0)
 
-    def test_slow_readers_the_cap_and_the_end(self):
-        def slow_reader():
-            client = self.enterContext(socket.socket())
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.settimeout(TIMEOUT)
-            client.connect(("127.0.0.1", int(program.port)))
-            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-            self.assertEqual(client.recv(12, socket.MSG_WAITALL), b"HTTP/1.1 200")
-            return client
+    def slow_reader(self, http):
+        """A client in the middle of an answer."""
+        client = self.enterContext(socket.socket())
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(TIMEOUT)
+        client.connect((http.host, http.port))
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        self.assertEqual(client.recv(12, socket.MSG_WAITALL), b"HTTP/1.1 200")
+        return client
 
+    @staticmethod
+    def read_some(client):
+        text = b""
+        while len(text) < 1 << 20:
+            text += client.recv(1 << 16)
+        return text
+
+    def crowd(self):
+        """The program, and its two daemons."""
         program = self.enterContext(self.run_program("crowd"))
         program.process.stdin.write("second\n")
         program.process.stdin.flush()
         second = Http(f"127.0.0.1:{program.process.stdout.readline().strip()}")
         self.assertEqual(program.process.stdout.readline(), "done\n")
-        readers = [slow_reader() for _ in range(16)]
-        for http in (program.http, second):  # one cap for both
+        return program, (program.http, second)
+
+    def assert_full(self, https):
+        for http in https:  # one cap for both
             refused = http.request("GET", "/metrics")
             self.assertEqual((refused.status, refused.header("Retry-After")), (503, "1"))
             self.assertEqual(http.get("/").text, "OK\n")
+
+    def test_the_cap_and_the_end(self):
+        program, https = self.crowd()
+        readers = [self.slow_reader(program.http) for _ in range(16)]
+        self.assert_full(https)
+        begun = self.read_some(readers[0])  # so it is not the slowest
         readers.pop().close()
-        eventually(lambda: second.get("/metrics").status == 200, "a slot is free again")
+        eventually(lambda: https[1].get("/metrics").status == 200, "a slot is free again")
         program.command("destroy")
-        self.assertEqual(second.get("/metrics").status, 503)  # the registry is gone
-        text = b"".join(iter(lambda: readers[0].recv(1 << 20), b""))  # who had begun reads all of it
+        self.assertEqual(https[1].get("/metrics").status, 503)  # the registry is gone
+        program.command("another")
+        self.assertEqual(https[1].get("/metrics").status, 503)  # even if another one has its address
+        text = begun + b"".join(iter(lambda: readers[0].recv(1 << 20), b""))  # who had begun reads all of it
         self.assertEqual(text.count(b"\ncrowd{"), 20000)
         self.assertTrue(text.endswith(b"\r\n0\r\n\r\n"))
         program.command("stop")  # while the others are in the middle of theirs
+
+    def test_the_slowest_reader_gives_way(self):
+        for which in range(2):  # a thread for each connection, and one for all
+            program, https = self.crowd()
+            drip = self.slow_reader(https[which])  # first, so it has had the longest time, too
+            readers = [self.slow_reader(https[which]) for _ in range(15)]
+            for reader in readers:
+                self.read_some(reader)
+
+            def drip_and_ask():
+                with contextlib.suppress(ConnectionError):
+                    drip.recv(1)
+                return program.http.get("/metrics").status == 200
+            eventually(drip_and_ask, "the slowest gives way")
+            text = b""
+            with contextlib.suppress(ConnectionError):
+                text = b"".join(iter(lambda: drip.recv(1 << 20), b""))
+            self.assertFalse(text.endswith(b"\r\n0\r\n\r\n"))
+            text = b"".join(iter(lambda: readers[-1].recv(1 << 20), b""))
+            self.assertTrue(text.endswith(b"\r\n0\r\n\r\n"))
+            program.command("stop")
 
     def test_exact_values_in_the_real_prometheus(self):
         program = self.enterContext(self.run_program("threads"))  # ends after its scrapers
@@ -417,7 +462,8 @@ class Files(WithLibrary):
 
     def test_every_function_of_the_original_is_called_by_a_program_of_its_declarations(self):
         additions = {"prom_collector_remove_metric", "prom_collector_registry_unregister_metric",
-                     "prom_collector_registry_unregister_collector", "prom_counter_set", "prom_counter_clear",
+                     "prom_collector_registry_unregister_collector", "prom_counter_set", "prom_counter_set_since",
+                     "prom_counter_clear", "prom_collector_registry_id", "prom_scrape_begin_id",
                      "prom_gauge_clear", "prom_last_error", "prom_metric_of_family", "prom_metric_sample_of_series",
                      "prom_metric_sample_series", "prom_scrape_begin", "prom_scrape_reading", "prom_scrape_end", "prom_strdup_text"}
         program = (SOURCE / "tests/prom/declared.c").read_text()
@@ -435,6 +481,7 @@ class Files(WithLibrary):
         memory = "void *use(void) { return malloc(1); }"
         uses = {"prom.h": memory, "prom_counter.h": memory, "prom_gauge.h": memory, "prom_histogram.h": memory,
                 "prom_histogram_buckets.h": memory, "prom_linked_list.h": memory, "prom_alloc.h": memory,
+                "prom_map.h": "prom_map_node_t *use(prom_map_t *map) { return map ? (prom_map_node_t *)0 : 0; }",
                 "promhttp.h": "int use(const char *text) { return strcmp(text, text); }"}
         for header in sorted((self.installed.folder / "prefix/include").glob("*.h")):
             with self.subTest(header.name):

@@ -72,6 +72,35 @@ static void test_names_are_what_they_are(void **state)
                            "# EOF\n");
 }
 
+/* When a mirrored counter began is not known here, unless the caller says it. */
+static void test_the_start_of_what_is_counted_elsewhere(void **state)
+{
+    (void)state;
+    struct metric_registry *registry = registry_with(1, 10);
+    struct metric_family *family = must_register(
+        registry, &(struct metric_desc){
+                      .name = "m_total", .type = METRIC_COUNTER, .help = "M", .labels = {"of"}});
+    static const double unknown[] = {NAN, INFINITY, -INFINITY, 0, -1, 1e18};
+    metric_mirror(metric_resolve(family, VALUES("a")), 12.5);
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        metric_mirror_since(metric_resolve(family, VALUES("b")), 5, 1700000000);
+        metric_mirror_since(metric_resolve(family, VALUES("b")), 6, unknown[i]);
+    }
+    metric_mirror_since(metric_resolve(family, VALUES("c")), 7, 1700000000.25);
+    metric_resolve(family, VALUES("d"));
+    struct metric_buffer out = scrape_all(registry, METRIC_OPENMETRICS_2);
+    assert_non_null(strstr(out.data, "m_total{of=\"c\"} 7 st@1700000000.25"));
+    metric_buffer_free(&out);
+    metric_mirror(metric_resolve(family, VALUES("c")), 8); /* and it is forgotten */
+    assert_shows(registry, "# TYPE m_total counter\n"
+                           "# HELP m_total M\n"
+                           "m_total{of=\"a\"} 12.5\n"
+                           "m_total{of=\"b\"} 6\n"
+                           "m_total{of=\"c\"} 8\n"
+                           "m_total{of=\"d\"} 0 st@T\n"
+                           "# EOF\n");
+}
+
 static struct metric_family *histogram(struct metric_registry *registry, size_t nbounds,
                                        struct metric_native native, const char *label)
 {
@@ -193,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_are_what_they_are),
+        cmocka_unit_test(test_the_start_of_what_is_counted_elsewhere),
         cmocka_unit_test(test_a_histogram_is_one_line),
         cmocka_unit_test(test_native_buckets_come_before_classic_ones),
         cmocka_unit_test(test_native_alone_and_empty),

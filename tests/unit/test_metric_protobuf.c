@@ -264,7 +264,7 @@ static void test_all_of_the_doubles_fit_into_160_buckets(void **state)
     metric_registry_free(&registry);
 }
 
-static void test_start_time_is_always_there(void **state)
+static void test_start_of_what_is_counted_here(void **state)
 {
     (void)state;
     struct metric_registry *registry = registry_with(1, 10);
@@ -279,6 +279,31 @@ static void test_start_time_is_always_there(void **state)
     start = get_field(get_message(counter, 3), 1, 0).varint;
     assert_true(start + 60 > (uint64_t)time(NULL) && start <= (uint64_t)time(NULL) + 1);
     assert_true(get_field(get_message(counter, 3), 2, 0).varint < 1000000000);
+    metric_buffer_free(&out);
+    metric_registry_free(&registry);
+}
+
+static struct message counter_in(const struct metric_buffer *out, size_t nth)
+{
+    return get_message(nth_message(find_family(out, "c_total"), 4, nth), 3);
+}
+
+static void test_start_of_what_is_counted_elsewhere(void **state)
+{
+    (void)state;
+    struct metric_registry *registry = registry_with(1, 10);
+    struct metric_family *family = must_register(
+        registry, &(struct metric_desc){
+                      .name = "c_total", .type = METRIC_COUNTER, .help = "C", .labels = {"of"}});
+    metric_mirror(metric_resolve(family, VALUES("unknown")), 7);
+    metric_mirror_since(metric_resolve(family, VALUES("known")), 8, 1700000000.25);
+    struct metric_buffer out = scrape_all(registry, METRIC_PROTOBUF);
+    assert_true(get_field(counter_in(&out, 0), 1, 1).fixed64 == 7);
+    assert_int_equal(count_fields(counter_in(&out, 0), 3), 0);
+    assert_true(get_field(counter_in(&out, 1), 1, 1).fixed64 == 8);
+    struct message start = get_message(counter_in(&out, 1), 3);
+    assert_int_equal(get_field(start, 1, 0).varint, 1700000000);
+    assert_int_equal(get_field(start, 2, 0).varint, 250000000);
     metric_buffer_free(&out);
     metric_registry_free(&registry);
 }
@@ -366,7 +391,8 @@ int main(void)
         cmocka_unit_test(test_nan_counts_but_lies_in_no_bucket),
         cmocka_unit_test(test_more_than_160_buckets_halve_the_schema),
         cmocka_unit_test(test_all_of_the_doubles_fit_into_160_buckets),
-        cmocka_unit_test(test_start_time_is_always_there),
+        cmocka_unit_test(test_start_of_what_is_counted_here),
+        cmocka_unit_test(test_start_of_what_is_counted_elsewhere),
         cmocka_unit_test(test_exemplars_in_classic_buckets),
         cmocka_unit_test(test_exemplar_of_a_histogram_without_classic_buckets),
         cmocka_unit_test(test_lengths_of_all_sizes),

@@ -149,6 +149,35 @@ static void test_a_counter_that_is_counted_elsewhere(void **state)
     assert_int_not_equal(prom_counter_clear(NULL), 0);
 }
 
+/* The time of a line of OpenMetrics 2.0; 0: there is none. */
+static double start_of(const char *series)
+{
+    char *text = scrape_as(METRIC_OPENMETRICS_2);
+    const char *line = strstr(text, series);
+    assert_non_null(line);
+    const char *start = strstr(line, " st@");
+    const double at = start && start < strchr(line + 1, '\n') ? strtod(start + 4, NULL) : 0;
+    free(text);
+    return at;
+}
+
+static void test_the_start_of_a_counter(void **state)
+{
+    (void)state;
+    prom_counter_t *counter = counter_of("received_bytes_total", 1, LABELS("device"));
+    assert_int_equal(prom_counter_add(counter, 1, LABELS("counted")), 0);
+    assert_int_equal(prom_counter_set(counter, 1, LABELS("set")), 0);
+    assert_int_equal(prom_counter_set_since(counter, 2, 1700000000, LABELS("known")), 0);
+    assert_true(fabs(start_of("{device=\"counted\"}") - (double)time(NULL)) < 60);
+    assert_true(start_of("{device=\"set\"}") == 0);
+    assert_true(start_of("{device=\"known\"}") == 1700000000);
+    assert_true(shows("received_bytes_total{device=\"known\"} 2"));
+    assert_int_not_equal(prom_counter_set_since(counter, -1, 1700000000, LABELS("new")), 0);
+    assert_int_not_equal(prom_counter_set_since(NULL, 1, 1700000000, NULL), 0);
+    assert_int_equal(prom_counter_set_since(counter, 3, NAN, LABELS("known")), 0);
+    assert_true(start_of("{device=\"known\"}") == 0);
+}
+
 static void test_clearing_gauges_and_counts(void **state)
 {
     (void)state;
@@ -300,6 +329,31 @@ static void test_bounds_that_are_none(void **state)
     prom_histogram_t *zero = histogram_of(3, (double[]){-0.0, 0.0, 1});
     assert_int_equal(prom_collector_registry_register_metric(zero), 0);
     assert_true(shows("h_bucket{le=\"0\"} 0"));
+}
+
+/* Prometheus prefers the native side, in which all negative values are about 0. */
+static void test_negative_bounds_have_no_native_side(void **state)
+{
+    (void)state;
+    prom_histogram_t *histogram = prom_collector_registry_must_register_metric(
+        prom_histogram_new("h", "Help.", prom_histogram_buckets_new(3, -10.0, 0.0, 10.0), 0, NULL));
+    assert_int_equal(prom_histogram_observe(histogram, -15, NULL), 0);
+    char *text = scrape_as(METRIC_OPENMETRICS_2);
+    assert_non_null(strstr(text, "bucket:[-10.0:1,0.0:1,10.0:1,+Inf:1]"));
+    assert_null(strstr(text, "schema:"));
+    free(text);
+}
+
+/* As in prometheus-client-c, where it is NULL until it is needed. */
+static void test_default_buckets_that_a_program_took_away(void **state)
+{
+    (void)state;
+    prom_histogram_buckets_t *ours = prom_histogram_default_buckets;
+    prom_histogram_default_buckets = NULL;
+    prom_histogram_t *histogram = prom_histogram_new("h", "Help.", NULL, 0, NULL);
+    prom_histogram_default_buckets = ours;
+    assert_int_equal(prom_collector_registry_register_metric(histogram), 0);
+    assert_true(shows("h_bucket{le=\"0.005\"} 0"));
 }
 
 static void test_native_side_of_any_bounds(void **state)
@@ -825,6 +879,32 @@ static void test_the_process_collector_ends_while_it_reads(void **state)
     remove(folder);
 }
 
+/* ---- registries ----------------------------------------------------------------------------- */
+
+static void test_a_registry_is_known_by_its_id(void **state)
+{
+    (void)state;
+    const struct metric_scrape_options options = {.format = METRIC_TEXT};
+    const uint64_t of_default = prom_collector_registry_id(PROM_COLLECTOR_REGISTRY_DEFAULT);
+    prom_collector_registry_t *first = prom_collector_registry_new("r");
+    const uint64_t id = prom_collector_registry_id(first);
+    assert_true(of_default != 0 && id != 0 && id != of_default);
+    prom_scrape_t *scrape = prom_scrape_begin_id(id, &options);
+    assert_non_null(scrape);
+    prom_scrape_end(&scrape);
+    prom_collector_registry_destroy(first);
+    assert_null(prom_scrape_begin_id(id, &options));
+    for (int i = 0; i < 100; i++) { /* malloc gives one of them its address */
+        prom_collector_registry_t *next = prom_collector_registry_new("r");
+        assert_true(prom_collector_registry_id(next) > id);
+        assert_null(prom_scrape_begin_id(id, &options));
+        prom_collector_registry_destroy(next);
+    }
+    assert_int_equal(prom_collector_registry_id(NULL), 0);
+    assert_null(prom_scrape_begin_id(0, &options));
+    assert_string_equal(prom_last_error(), "there is no such registry");
+}
+
 /* ---- the process ---------------------------------------------------------------------------- */
 
 static double value_of(const char *name)
@@ -853,6 +933,8 @@ static void test_the_process_in_true_units(void **state)
     assert_true(value_of("process_virtual_memory_max_bytes") > 0);
     assert_true(value_of("process_threads") >= 1);
     assert_true(shows("# TYPE process_cpu_seconds_total counter"));
+    assert_true(fabs(start_of("\nprocess_cpu_seconds_total ") -
+                     value_of("process_start_time_seconds")) < 0.002);
 }
 
 static void test_the_process_from_files(void **state)
@@ -923,12 +1005,15 @@ int main(void)
         TEST(test_counters),
         TEST(test_a_counter_never_goes_down),
         TEST(test_a_counter_that_is_counted_elsewhere),
+        TEST(test_the_start_of_a_counter),
         TEST(test_clearing_gauges_and_counts),
         TEST(test_gauges),
         TEST(test_histograms_have_their_buckets),
         TEST(test_buckets),
         TEST(test_who_owns_buckets),
         TEST(test_bounds_that_are_none),
+        TEST(test_negative_bounds_have_no_native_side),
+        TEST(test_default_buckets_that_a_program_took_away),
         TEST(test_native_side_of_any_bounds),
         TEST(test_names_are_validated),
         TEST(test_texts_are_escaped),
@@ -947,6 +1032,7 @@ int main(void)
         TEST(test_a_child_of_a_program_with_threads_observes),
         TEST(test_a_collector_ends_while_its_function_runs),
         TEST(test_the_process_collector_ends_while_it_reads),
+        TEST(test_a_registry_is_known_by_its_id),
         TEST(test_the_process_in_true_units),
         TEST(test_the_process_from_files),
         TEST(test_a_family_of_the_core_as_a_metric),
