@@ -7,31 +7,23 @@ import tasks
 
 WIDTH, HEIGHT = 860, 420
 LEFT, RIGHT, TOP, BOTTOM = 60, 300, 50, 50
-COLOURS = ["#9a6324", "#e6194b", "#f58231", "#808000", "#000075", "#4363d8", "#3cb44b"]
+COLOURS = ["#9a6324", "#e6194b", "#f58231", "#808000", "#000075", "#4363d8", "#3cb44b", "#911eb4"]
+SHORTEST, LONGEST = 2, len(tasks.AGENTS)
 FAILED, AT_HAND = "proof-failed.svg", "proof-at-hand.svg"
-TITLES = {
-    FAILED: f"Tasks that fail for lost context, {tasks.NEEDS} needs at each agent",
-    AT_HAND: "What the user and the first agent said: handed on, or can be fetched",
-}
+TITLES = {FAILED: "Tasks that fail for lost context", AT_HAND: "What the user and the first agent said: handed on, or can be fetched"}
 
 
-def draw_all(results):
-    """Name of the file: its text."""
-    failed = {result["title"]: [(row["agents"], row[f"failed_with_{tasks.NEEDS}_needs"]) for row in result["by_length"]]
+def draw_all(results, needs):
+    """Name of the file: its text. Of tasks that fail, those in which each agent has this many needs."""
+    failed = {result["title"]: [(row["agents"], row["failed"][str(needs)]) for row in result["by_length"]]
               for result in results}
-    at_hand = {result["title"]: [(row["agent"], _at_hand(row["fates_of_the_first"])) for row in result["by_agent"]]
-               for result in results}
-    return {FAILED: _draw(TITLES[FAILED], "agents in the pipeline", failed),
-            AT_HAND: _draw(TITLES[AT_HAND], "agent", at_hand)}
-
-
-def _at_hand(fates):
-    total = sum(fates.values())
-    return {"share": (fates["present"] + fates["reachable"]) / total if total else 0.0}
+    at_hand = {result["title"]: [(row["agent"], row["first_at_hand"]) for row in result["by_agent"]] for result in results}
+    title = f"{TITLES[FAILED]}; each agent needs {needs} earlier items"
+    return {FAILED: _draw(title, "agents in the pipeline", failed), AT_HAND: _draw(TITLES[AT_HAND], "agent", at_hand)}
 
 
 def _x(value):
-    return LEFT + (value - 2) / 6 * (WIDTH - LEFT - RIGHT)
+    return LEFT + (value - SHORTEST) / (LONGEST - SHORTEST) * (WIDTH - LEFT - RIGHT)
 
 
 def _y(share):
@@ -42,7 +34,7 @@ def _draw(title, axis, lines):
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="DejaVu Sans, sans-serif"'
              f' font-size="12"><title>{html.escape(title)}</title><rect width="100%" height="100%" fill="#ffffff"/>',
              f'<text x="{LEFT}" y="28" font-size="16">{html.escape(title)}</text>',
-             f'<text x="{(_x(2) + _x(8)) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{html.escape(axis)}</text>']
+             f'<text x="{(_x(SHORTEST) + _x(LONGEST)) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{html.escape(axis)}</text>']
     parts += _grid()
     # The last values, from the top down, so that the names do not cover each other.
     order = sorted(lines.items(), key=lambda line: -line[1][-1][1]["share"])
@@ -51,7 +43,7 @@ def _draw(title, axis, lines):
         colour = COLOURS[list(lines).index(name) % len(COLOURS)]
         parts += _line(points, colour)
         below = max(below, _y(points[-1][1]["share"]))
-        parts.append(f'<text x="{_x(8) + 10}" y="{below + 4:.1f}" fill="{colour}">{html.escape(name)}</text>')
+        parts.append(f'<text x="{_x(LONGEST) + 10}" y="{below + 4:.1f}" fill="{colour}">{html.escape(name)}</text>')
         below += 15
     return "".join(parts) + "</svg>\n"
 
@@ -59,9 +51,9 @@ def _draw(title, axis, lines):
 def _grid():
     for step in range(0, 6):
         y = _y(step / 5)
-        yield f'<line x1="{LEFT}" y1="{y}" x2="{_x(8)}" y2="{y}" stroke="#dddddd"/>'
+        yield f'<line x1="{LEFT}" y1="{y}" x2="{_x(LONGEST)}" y2="{y}" stroke="#dddddd"/>'
         yield f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{step * 20} %</text>'
-    for agents in range(2, 9):
+    for agents in range(SHORTEST, LONGEST + 1):
         yield f'<text x="{_x(agents)}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{agents}</text>'
 
 

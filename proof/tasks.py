@@ -11,10 +11,8 @@ import json
 import random
 
 AGENTS = ["researcher", "analyst", "architect", "code-generator", "test-writer", "reviewer", "doc-writer",
-          "release-manager"]
+          "release-manager", "support-engineer"]   # nine, so that there are eight handoffs
 KINDS = ["intent", "constraint", "subtle", "decision", "unresolved", "fact", "step"]
-NEEDS = 6
-BUDGETS = 1500, 8000
 
 _SYLLABLES = [first + second for first in "bdfgklmnprstvz" for second in "aeiou"]
 _SUBJECTS = ["the payment gateway", "the refund service", "the settlement job", "the ledger of the merchant",
@@ -27,6 +25,13 @@ _OBJECTS = ["a payment above the daily limit", "requests without a signature", "
 _WHEN = ["on weekends", "after a timeout of thirty seconds", "while a deployment is running", "in the European region",
          "for merchants without a contract", "when the queue holds more than a thousand entries",
          "before the cut-off at six in the evening", "if the clock of the partner is ahead"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """What a reader can change about the tasks."""
+    budgets: tuple = (1500, 8000)   # least and greatest number of tokens that an agent can be handed
+    needs: int = 6                  # items that each agent needs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Task:
     seed: int
     items: tuple
     budgets: tuple   # tokens that each agent can be handed; that of the first is not used
-    needs: tuple     # for each agent the tokens of NEEDS items of those before it
+    needs: tuple     # for each agent the tokens of items of those before it; their number is in the shape
 
     @property
     def name(self):
@@ -78,6 +83,11 @@ def prose(chance, words):
     return " ".join(text)
 
 
+def most_needs():
+    """The first handoff carries this many items, and no agent can need more."""
+    return sum(item.agent == 0 for item in make(0, 0, Shape(needs=0)).items)
+
+
 def _user_items(chance):
     word = _token(chance)
     yield Item("intent", 0, word, f"Make sure that no customer of {word} is charged twice when {sentence(chance)}")
@@ -105,21 +115,29 @@ def _agent_items(chance, task, agent):
         yield Item("step", agent, word, f"checked {word}: {sentence(chance)}")
 
 
-def make(seed, number):
+def make(seed, number, shape=Shape()):
     chance = draw(seed, "task", number)
     items = list(_user_items(chance))
     for agent in range(len(AGENTS)):
         items += _agent_items(chance, number, agent)
-    budgets = [chance.randrange(BUDGETS[0], BUDGETS[1] + 1) for _ in AGENTS]
+    budgets = [chance.randrange(shape.budgets[0], shape.budgets[1] + 1) for _ in AGENTS]
     needs = [()]
     for agent in range(1, len(AGENTS)):
         before = [item.token for item in items if item.agent < agent]
-        needs.append(tuple(chance.sample(before, NEEDS)))
+        needs.append(tuple(chance.sample(before, shape.needs)))
     return Task(number, seed, tuple(items), tuple(budgets), tuple(needs))
 
 
 def line(task):
     """The task as one line of JSON, for other programs."""
-    return json.dumps({"task": task.name, "agents": AGENTS, "budgets": task.budgets,
+    return json.dumps({"task": task.name, "seed": task.seed, "number": task.number, "agents": AGENTS, "budgets": task.budgets,
                        "items": [dict(dataclasses.asdict(item), agent=AGENTS[item.agent]) for item in task.items],
                        "needs": dict(zip(AGENTS[1:], task.needs[1:]))}, ensure_ascii=False)
+
+
+def read_line(text):
+    """The Task of such a line."""
+    line = json.loads(text)
+    items = tuple(Item(**dict(item, agent=AGENTS.index(item["agent"]))) for item in line["items"])
+    needs = ((), *(tuple(line["needs"][name]) for name in AGENTS[1:]))
+    return Task(line["number"], line["seed"], items, tuple(line["budgets"]), needs)

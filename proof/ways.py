@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ways of handing off that the proof compares, and what each agent knows.
 
-To add one: a subclass of Way with hand_on(), and a row in WAYS of proof.py. What agents do by themselves today is given
-every advantage: it is written at each class. sidecar.py has the way of this project.
+To add one: a subclass of Way with hand_on(), and a row in WAYS of proof.py or of a file for --add. What agents do by
+themselves today is given every advantage: it is written at each class. sidecar.py has the way of this project, service.py
+that of any HTTP service.
 """
 
 import dataclasses
@@ -12,8 +13,7 @@ import time
 
 import tasks
 
-SENDER_TIMEOUT_S = 1.0
-RETRIES = 3
+SENDER_TIMEOUT_S = 1.0   # chosen: what takes longer is late
 CHARACTERS_PER_TOKEN = 4
 
 # Of the facts, what is left at two to five agents in a published measurement (TruPath, 38 chains); after that as before.
@@ -25,6 +25,10 @@ def published_loss(agent):
     left = [1.0, *PUBLISHED]
     at = min(agent, len(PUBLISHED))
     return 1 - left[at] / left[at - 1]
+
+
+class NotMeasured(Exception):
+    """A way did what it must not, or cannot be measured like this: the run ends with it."""
 
 
 @dataclasses.dataclass
@@ -49,6 +53,7 @@ class Way:
     """hand_on() is one handoff. It is called by many threads at once."""
 
     title = ""
+    kills = 0    # of processes that hand on, until the end
 
     def __init__(self, receivers, options):
         self.receivers = receivers
@@ -101,7 +106,10 @@ class Summary(Way):
     """
 
     title = "plain summary, one POST"
-    retries = 0
+
+    @property
+    def retries(self):
+        return 0
 
     def write(self, items):
         return "\n".join(item.text for item in items)
@@ -122,7 +130,10 @@ class Chosen(Summary):
     """A JSON document of what the sender thinks is needed, with retries: the same loss as Summary."""
 
     title = "JSON of what seems needed, retries"
-    retries = RETRIES
+
+    @property
+    def retries(self):
+        return self.options.retries
 
     def write(self, items):
         lines = (f'  {{"kind": "{item.kind}", "text": "{item.text}"}}' for item in items)
@@ -136,26 +147,25 @@ class Transcript(Way):
     is paraphrased, and a token is four characters.
     """
 
-    talk_tokens = 1000
+    talk_tokens = 0
 
     def talk(self, task, agent):
         chance = tasks.draw(task.seed, "talk", task.number, agent)
         said = [item.text for item in task.brought_by(agent)]
-        while sum(len(text) + 1 for text in said) < self.talk_tokens * CHARACTERS_PER_TOKEN:
+        length = sum(len(text) + 1 for text in said)
+        while length < self.talk_tokens * CHARACTERS_PER_TOKEN:
             said.append(tasks.prose(chance, 12))
+            length += len(said[-1]) + 1
         chance.shuffle(said)
         return f"{tasks.AGENTS[agent]}:\n" + "\n".join(said) + "\n"
 
     def hand_on(self, task, hand):
         agent = hand.agent + 1
         whole = "".join(self.talk(task, speaker) for speaker in range(agent))
-        return self.post(task, agent, whole[-task.budgets[agent] * CHARACTERS_PER_TOKEN:], RETRIES)
+        return self.post(task, agent, whole[-task.budgets[agent] * CHARACTERS_PER_TOKEN:], self.options.retries)
 
 
-class ShortTranscript(Transcript):
-    title = "tail of the transcript, 1,000 tokens an agent"
-
-
-class LongTranscript(Transcript):
-    title = "tail of the transcript, 4,000 tokens an agent"
-    talk_tokens = 4000
+def transcript_of(tokens):
+    """Transcript, of agents that talk this much."""
+    return type("Transcript", (Transcript,),
+                {"title": f"tail of the transcript, {tokens:,} tokens an agent", "talk_tokens": tokens})
