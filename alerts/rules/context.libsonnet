@@ -91,7 +91,7 @@ function(config)
     'for': config.contextTrimmed['for'],
     summary: "Context is being trimmed to fit an agent's token budget",
     description: |||
-      {{ $value | humanizePercentage }} of what tasks had for {{ $labels.target_agent }} in the last %(window)s was omitted because its envelopes are full.
+      {{ $value | humanizePercentage }} of the context that tasks had for {{ $labels.target_agent }} in the last %(window)s was omitted because its envelopes are full.
       Likely causes: its token_budget is too small for the work, tasks have grown long, or memories without a summary take up too much space.
     ||| % config.contextTrimmed,
   });
@@ -101,12 +101,12 @@ function(config)
     severity: 'warning',
     scope: 'target',
     expr: increase(['target_agent'], 'handoff_memory_recovery_total', ['outcome="missing"'], config.contextUnrecovered.window) + '> 0',
-    summary: 'An agent works without memories that it was to get',
+    summary: 'An agent works without memories it should have had',
     description: |||
       {{ $labels.target_agent }} flagged memories in the last %(window)s that its handoffs lack and that it could not fetch; it works with incomplete context.
       Likely causes: the spine was down while envelopes were assembled and still is, senders request memories that were deleted or never stored, or memories are in a scope that the request does not see.
     ||| % config.contextUnrecovered,
-    command: "handoffctl handoffs --target {{ $labels.target_agent }} --since $(date -u -d '-15 min' +%FT%TZ)",
+    command: "handoffctl handoffs --incomplete --newest --limit 10 --target {{ $labels.target_agent }}",
   });
 
   local spineDown = alert.new({

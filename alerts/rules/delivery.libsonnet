@@ -19,6 +19,10 @@ function(config)
     sidecar: alert.by(['instance']),
   };
 
+  // Handoffs that failed are parked, unless their deadlines passed: then they have expired.
+  local whyItFails = 'handoffctl agents; handoffctl parked list --target {{ $labels.target_agent }}; ' +
+                     'handoffctl handoffs --newest --limit 5 --target {{ $labels.target_agent }}';
+
   local failed = alert.new({
     name: 'HandoffFailed',
     severity: 'info',
@@ -41,6 +45,7 @@ function(config)
         max_over_time(handoff_consecutive_failures{%(selector)s}[%(window)s])
       ) >= %(count)d
     ||| % (of + config.consecutiveFailures),
+    command: whyItFails,
     waiting: alert.now,
     summary: 'Several handoffs in a row to one agent failed',
     description: |||
@@ -63,6 +68,7 @@ function(config)
       )
     ||| % (of { opened: counters.inside(increase(['target_agent'], 'handoff_circuit_opened_total', [], config.circuitOpen.window)) }),
     keep_firing_for: config.circuitOpen.keepFiringFor,
+    command: whyItFails,
     waiting: alert.now,
     summary: 'Circuit open: new handoffs to an agent are rejected',
     description: |||
@@ -111,7 +117,8 @@ function(config)
       The last handoff of a task at {{ $labels.instance }} was acknowledged {{ $value | humanizeDuration }} ago. Since then nothing of it was in flight or parked, and no agent completed it.
       Likely causes: the agent that acknowledged it died before it handed on, or it finished the task without completing it (POST /v1/tasks/ID/complete).
     |||,
-    command: 'handoffctl handoffs --state acknowledged',
+    // created within the hour before its acknowledgement; the oldest comes first
+    command: "handoffctl handoffs --open --limit 5 --since $(date -u -d '-{{ $value | printf \"%.0f\" }} sec -1 hour' +%FT%TZ)",
   });
 
   local latencyHigh =
@@ -139,6 +146,7 @@ function(config)
         Past the timeout, every slow answer becomes a retry and adds load.
         Likely causes: the agent is overloaded or does its work before acknowledging, attempts fail and are retried, or the spine is slow (see the stages on the sidecar dashboard).
       ||| % { percent: config.latency.share * 100 },
+      command: 'handoffctl agents; handoffctl handoffs --newest --limit 10 --target {{ $labels.target_agent }}',
     });
 
   local refused = alert.new({

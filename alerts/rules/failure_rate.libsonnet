@@ -59,7 +59,7 @@ function(config)
     summary: 'Failed handoffs are burning the error budget too fast',
     description: |||
       {{ $value | humanizePercentage }} of the handoffs attempted in the last %(long)s failed, and failures continue.
-      The error budget of the %(objective)g %% objective is burning more than %(factor)g times too fast: about %(spent)s of the 30-day budget is gone.
+      The error budget of the %(objective)g %% objective is burning at more than %(factor)g times the sustainable rate: about %(spent)s of the 30-day budget is gone.
       Likely causes: an agent that fails some of its handoffs but never three in a row, or a shared fault (network, certificates, the spine).
     ||| % (rule { objective: config.objective * 100 }),
     lastSentence: worst,

@@ -118,7 +118,7 @@ function(config)
            }),
     'for': config.requestsFailing['for'],
     // who sent them, with which field
-    command: "journalctl -u handoff-exporter | grep 'request_rejected call={{ $labels.call }} code={{ $labels.code }}' | tail -n 5; handoffctl memories list --pinned",
+    command: "journalctl -u handoff-exporter | grep 'request_rejected call={{ $labels.call }} code={{ $labels.code }}' | tail -n 5{{ if eq $labels.code \"budget_too_small\" }}; handoffctl memories list --pinned{{ end }}",
     summary: 'Requests to the agent API fail',
     description: |||
       {{ $value | humanizePercentage }} of the requests to {{ $labels.call }} in the last %(window)s were answered with the problem {{ $labels.code }}.

@@ -125,7 +125,7 @@ const circuitLine = states({
 });
 
 const outcomeBars = lines({
-    title: 'Outcomes', unit: 'suffix: /s', stack: 'normal', min: 0,
+    title: 'Outcomes', unit: 'suffix: /s', stack: 'normal', min: 0, interval: '30s',
     names: ['acknowledged', 'exhausted', 'rejected', 'refused', 'expired', 'hop_limit', 'circuit_open'],
     queries: [series(rate(handoffs, target(), 'outcome'), '{{outcome}}')],
     about: 'Finished handoffs per second, by outcome.',
@@ -196,7 +196,7 @@ const lostLines = lines({
 });
 
 const omittedLines = lines({
-    title: 'Omitted to fit the budget', unit: 'percentunit', min: 0, max: 1, width: 8,
+    title: 'Omitted to fit the budget', unit: 'percentunit', min: 0, max: 1, width: 8, interval: '1m',
     queries: [series(omitted(moving), '{{kind}}')],
     about: 'Of each kind, the share of what its tasks had that envelopes left out: decisions, open questions, remaining work, steps, ' +
         'memories that were requested, and memories that were found.',

@@ -212,7 +212,7 @@ const targetTable = table({
 const outcomes = ['acknowledged', 'exhausted', 'rejected', 'refused', 'expired', 'hop_limit', 'circuit_open'];
 
 const outcomeLines = lines({
-    title: 'Handoffs by outcome', unit: 'suffix: /s', stack: 'normal', names: outcomes, min: 0,
+    title: 'Handoffs by outcome', unit: 'suffix: /s', stack: 'normal', names: outcomes, min: 0, interval: '30s',
     queries: [series(rate(handoffs, target(), 'outcome'), '{{outcome}}')],
     about: 'Finished handoffs per second, by outcome.',
     good: 'green, following your workload.',

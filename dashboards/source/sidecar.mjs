@@ -41,7 +41,7 @@ const tokenizerStat = stat({
 });
 
 const answerLines = lines({
-    title: 'Problems answered', width: 24, unit: 'short', bars: true, stack: 'normal', min: 0,
+    title: 'Problems answered', width: 24, unit: 'short', bars: true, stack: 'normal', min: 0, interval: '1m',
     queries: [series(`${increase('handoff_api_requests_total', sidecar('code!="ok"'), moving, 'call', 'code')} > 0`, '{{call}}: {{code}}')],
     about: 'Requests to the agent API that were answered with a problem, by call and code.',
     good: 'none, or few.',

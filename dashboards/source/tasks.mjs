@@ -110,7 +110,7 @@ const pastLines = lines({
 });
 
 const patternLines = lines({
-    title: 'Handoffs by pattern', unit: 'suffix: /s', stack: 'normal', min: 0, width: 8,
+    title: 'Handoffs by pattern', unit: 'suffix: /s', stack: 'normal', min: 0, width: 8, interval: '30s',
     queries: [series(rate(handoffs, target(), 'pattern'), '{{pattern}}')],
     about: 'Finished handoffs per second, by routing pattern.',
     good: 'the mix you designed.',

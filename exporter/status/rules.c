@@ -309,7 +309,8 @@ static void rule_trimmed(struct evaluation *evaluation)
         omitted <= RULE_CONTEXT_TRIMMED_TRIMMED_ABOVE * items)
         return;
     report(evaluation, EXPORTER_SEVERITY_WARNING,
-           "%.0f %% of what tasks had for %s in the last %s was omitted: its envelopes are full.",
+           "%.0f %% of the context that tasks had for %s in the last %s was omitted: its envelopes "
+           "are full.",
            100 * omitted / items, evaluation->agent->name, words_for(&age, window));
 }
 

@@ -55,14 +55,26 @@ def exposition(agents):
                       for i in range(agents)}
         with daemon_with(configured) as daemon:
             caller = Caller(daemon)
+            caller.call("PUT", "/v1/memories/ms-2", {"content": "refunds are idempotent " * 40})
             for i, name in enumerate(configured):
                 send = caller.send_async if i % 8 == 7 else caller.send
                 for turn in range(3):
-                    send(name, task_id=f"task-{i}-{turn}", memory_ids=["ms-1"])
+                    send(name, task_id=f"task-{i}-{turn}", memory_ids=["ms-1", "ms-2"])
+                bad_requests(caller, name)
             return parsed(daemon.web.get("/metrics").text)
     finally:
         for receiver in receivers:
             receiver.__exit__(None, None, None)
+
+
+def bad_requests(caller, agent):
+    """Each code that a call answers is a series."""
+    caller.send(agent, strategy="full", memory_ids=["ms-2"], constraints={"max_tokens": 100})
+    caller.send(agent, constraints={"deadline": "2020-01-01T00:00:00Z"})
+    caller.send(agent, task_sumary="x")
+    caller.send(agent + "-gone")
+    for path in "/v1/handoffs/none", "/v1/parked?targt=x", "/v1/memories/none", "/v1/tasks/none":
+        caller.call("GET", path)
 
 
 def parsed(text):
@@ -117,11 +129,11 @@ class Loaded(Prometheus):
         shutil.copytree(self.blocks, self.folder / "data")
 
 
-def record(blocks, end):
-    """Adds the recorded series of the last minutes."""
+def record(blocks, begin, end):
+    """Adds the recorded series, as evaluated every minute."""
     for _ in range(PASSES):
         with Loaded(blocks) as prometheus, tempfile.TemporaryDirectory() as folder:
-            promtool("rules", f"--start={end - 300}", f"--end={end}", "--eval-interval=60s", f"--output-dir={folder}",
+            promtool("rules", f"--start={begin}", f"--end={end}", "--eval-interval=60s", f"--output-dir={folder}",
                      f"--url={prometheus.http.url}", RULES)
             for block in pathlib.Path(folder).iterdir():
                 if not (blocks / block.name).exists():
@@ -198,7 +210,7 @@ def main():
         write_scrapes(scraped, types, series, end - (scrapes - 1) * INTERVAL, scrapes)
         promtool("openmetrics", scraped, blocks)
         scraped.unlink()
-        record(blocks, end)
+        record(blocks, end - options.minutes * 60, end)
         with Loaded(blocks) as prometheus:
             found = [(kind, name, milliseconds(prometheus, options.rounds, path, **parameters))
                      for kind, name, path, parameters in questions(end, options.minutes * 60)]

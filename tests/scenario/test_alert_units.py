@@ -5,6 +5,7 @@ import concurrent.futures
 import os
 import pathlib
 import random
+import re
 import subprocess
 import tempfile
 import unittest
@@ -29,14 +30,16 @@ class Day:
     """Input series, minute by minute, of five agents that hand 10,000 handoffs on in a day.
 
     The jitter is that of a working day: a busy morning, a quiet night, minutes with a burst and
-    minutes with nothing, latencies with a long tail, now and then a memory that is missing. Two
-    handoffs fail, hours apart, and are parked until they are replayed half an hour later. The
-    random numbers come from a fixed seed: the day is the same in every run.
+    minutes with nothing, latencies with a long tail, now and then a memory that is missing or a
+    request that is wrong. Two handoffs fail, hours apart, and are parked until they are replayed half
+    an hour later. The reviewer pulls. It has all that the alerts read, or an alert could not fire
+    whatever the day was like. The random numbers come from a fixed seed: the day is the same in every run.
     """
 
     MINUTES = 24 * 60
     HANDOFFS = 10000
     AGENTS = ("researcher", "analyst", "code-generator", "test-writer", "reviewer")
+    TIMEOUT = 15
     LATENCY_BUCKETS = (0.1, 0.5, 1, 2, 5, 10, 12, 15, 30)
     # one in the busy hours, one at night, when 100 handoffs take hours
     FAILURES = {("analyst", 10 * 60 + 7), ("reviewer", 3 * 60 + 40)}
@@ -46,8 +49,10 @@ class Day:
         self.random = random.Random(20)
         self.series = {}
         self.handoffs = 0
-        for agent, minutes in self.spread().items():
+        spread = self.spread()
+        for agent, minutes in spread.items():
             self.simulate(agent, minutes)
+        self.simulate_sidecar([sum(minutes) for minutes in zip(*spread.values())])
 
     def spread(self):
         """{agent: handoffs in each minute}"""
@@ -67,7 +72,8 @@ class Day:
 
     def simulate(self, agent, minutes):
         buckets = dict.fromkeys([*map(str, self.LATENCY_BUCKETS), "+Inf"], 0)
-        outcomes = {"acknowledged": 0, "exhausted": 0, "refused": 0, "expired": 0, "hop_limit": 0, "circuit_open": 0}
+        outcomes = {"acknowledged": 0, "exhausted": 0, "rejected": 0, "refused": 0, "expired": 0, "hop_limit": 0,
+                    "circuit_open": 0}
         refs = {"included": 0, "missing": 0, "trimmed": 0}
         envelopes, utilization, depth, parked = 0, 0.0, 0, []
         hop = self.AGENTS.index(agent) + 1
@@ -109,13 +115,45 @@ class Day:
         self.record("handoff_circuit_opened_total", 0, **target)
         self.record("handoff_parked_entries", len(waiting), **target)
         self.record("handoff_oldest_parked_seconds", 60 * (minute - waiting[0]) if waiting else 0, **target)
-        self.record("handoff_in_flight", self.random.randint(0, 3), **target)
-        if agent == self.AGENTS[0]:
-            for metric, value in (("up", 1), ("handoff_spine_up", 1), ("handoff_exporter_series_dropped_total", 0),
-                                  ("handoff_exporter_config_last_reload_successful", 1)):
-                self.record(metric, value)
+        in_flight = self.random.randint(0, 3)
+        self.record("handoff_in_flight", in_flight, **target)
+        self.record("handoff_oldest_in_flight_seconds", self.random.uniform(0, 9) if in_flight else 0, **target)
+        self.record("handoff_consecutive_refusals", 0, **target)
+        self.record("handoff_agent_timeout_seconds", self.TIMEOUT, **target)
+        self.record("handoff_context_items_total", refs["included"], **target, kind="memory", outcome="present")
+        self.record("handoff_context_items_total", refs["trimmed"], **target, kind="memory", outcome="omitted")
+        self.record("handoff_memory_recovery_total", refs["missing"], **target, outcome="recovered")
+        self.record("handoff_memory_recovery_total", 0, **target, outcome="missing")
+        if agent == self.AGENTS[-1]:
+            self.record("handoff_inbox_waiting", in_flight, **target)
+            self.record("handoff_inbox_last_poll_timestamp_seconds", 60 * minute - self.random.randint(0, 20), **target)
         self.record("handoff_hop_depth_count", envelopes, pattern="direct", instance=agent + ":9780")
         self.record("handoff_hop_depth_sum", depth, pattern="direct", instance=agent + ":9780")
+
+    def simulate_sidecar(self, minutes):
+        """What it says of itself; it has run for a month and keeps what it finished for as long."""
+        month = 30 * 86400
+        answers = {"ok": 0, "invalid_request": 0, "exhausted": 0}
+        for minute, count in enumerate(minutes):
+            answers["ok"] += count
+            answers["invalid_request"] += sum(self.random.random() < 0.002 for _ in range(count))
+            answers["exhausted"] += sum(minute == when for _, when in self.FAILURES)
+            for code, value in answers.items():
+                self.record("handoff_api_requests_total", value, call="send_handoff", code=code)
+            for metric, value in (
+                    ("up", 1), ("process_start_time_seconds", -month), ("handoff_spine_up", 1),
+                    ("handoff_exporter_series_dropped_total", 0), ("handoff_exporter_config_last_reload_successful", 1),
+                    ("handoff_tokenizer_exact", 1), ("handoff_store_commit_failures_total", 0), ("handoff_store_displaced", 0),
+                    ("handoff_store_disk_free_bytes", 4 * 10**10), ("handoff_store_disk_size_bytes", 10**11),
+                    ("handoff_task_stalled_after_seconds", 3600),
+                    ("handoff_oldest_open_task_seconds", self.random.randint(0, 900))):
+                self.record(metric, value)
+            self.record("handoff_exporter_resource_shortages_total", 0, resource="descriptors")
+            self.record("handoff_channel_oldest_pending_seconds", self.random.randint(0, 30), channel="news",
+                        receiver=self.AGENTS[0])
+            self.record("handoff_retained_oldest_seconds", month, kind="chain")
+            self.record("handoff_retention_removed_total", answers["ok"], kind="chain", reason="age")
+            self.record("handoff_retention_removed_total", 0, kind="chain", reason="size")
 
 
 def quiet_day(directory):
@@ -141,7 +179,7 @@ def quiet_day(directory):
             }],
         }],
     }
-    path = pathlib.Path(directory, "quiet_day.yml")
+    path = pathlib.Path(directory, f"{QUIET_DAY.replace(' ', '_')}.yml")
     path.write_text(yaml.safe_dump(document, width=1000))
     return path
 
@@ -162,6 +200,14 @@ class AlertUnits(unittest.TestCase):
     def test_a_quiet_day_fires_nothing_above_info(self):
         status, text = self.results[QUIET_DAY]
         self.assertEqual(status, 0, text)
+
+    def test_a_quiet_day_has_all_that_the_alerts_read(self):
+        read = {name for file in ("handoff-rules.yml", "handoff-alerts.yml")
+                for group in yaml.safe_load((ALERTS / file).read_text())["groups"] for rule in group["rules"]
+                for name in re.findall(r"(?<![:\w])(?:handoff|process)_[a-z_]+(?![:\w])", rule["expr"])}
+        self.assertGreater(len(read), 30)
+        had = {series.partition("{")[0] for series in Day().series}
+        self.assertEqual({name for name in read if not any(series.startswith(name) for series in had)}, set())
 
     def test_all_files_evaluate_the_groups_in_the_same_order(self):
         groups = [group["name"] for name in ("handoff-rules.yml", "handoff-alerts.yml")

@@ -134,6 +134,13 @@ static void test_a_half_open_circuit_is_found_only_soon_after_it_opened(void **s
     assert_true(is_found(page, "HandoffCircuitOpen")); /* the alert is kept firing */
     pass(page, RULE_CIRCUIT_OPEN_KEEP_FIRING_FOR);
     assert_false(is_found(page, "HandoffCircuitOpen"));
+    assert_int_equal(page->status.standing, EXPORTER_STANDING_OK);
+    /* nothing was sent since, so it has not succeeded either */
+    page->coder.history.now[EXPORTER_WATCHED_FAILURES] = RULE_CONSECUTIVE_FAILURES_COUNT;
+    page->coder.history.now[EXPORTER_WATCHED_NOT_CLOSED] = 1;
+    pass(page, HOUR_S);
+    assert_false(is_found(page, "HandoffCircuitOpen"));
+    assert_int_equal(page->status.standing, EXPORTER_STANDING_ATTENTION);
     page->stats.circuit = HANDOFF_CIRCUIT_OPEN;
     assert_int_equal(severity_of(page, "HandoffCircuitOpen"), EXPORTER_SEVERITY_CRITICAL);
     page_free(page);
