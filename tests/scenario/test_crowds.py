@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
 # soak: yes
-"""Clients that take places and slots and give nothing: a scrape is answered in spite of them."""
+"""Clients that take places and slots and give nothing: scrapes and agents are answered in spite of them."""
 
+import contextlib
+import json
 import socket
 import unittest
 
-from harness import Daemon, eventually
+from harness import Daemon, Receiver, eventually
+from harness.agents import config
 from harness.http import exchange, read_reply
+from harness.receiver import ack
 
 SLOTS = 4
 # Enough series that one answer exceeds the buffers of both sockets.
@@ -168,6 +172,88 @@ class Connections(Case):
             except ConnectionError:
                 pass  # it has given way
         self.check_all_are_served(daemon, "no_request")
+
+
+def is_cut(client):
+    """Asked of the socket: when a thousand give way in a second, the log has the first few lines only."""
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+class IdleAgents(unittest.TestCase):
+    """A fleet of agents keeps its connections open and says nothing, beside those that work."""
+
+    CROWD = 600
+
+    def setUp(self):
+        coder = self.enterContext(contextlib.closing(Receiver(ack)))
+        self.daemon = Daemon("--shutdown.timeout=200ms", start=False,
+                             config=config({"coder": {"url": coder.url}, "puller": {"ack_timeout": "1h"}}))
+        # then there are some dozens of places
+        self.daemon.command = ["sh", "-c", 'ulimit -n 256 && exec "$@"', "sh", *self.daemon.command]
+        self.enterContext(self.daemon)
+        self.daemon.start()
+        places = self.daemon.wait_for_event("few_descriptors")
+        # come between two requests of those that work
+        self.at_once = min(int(places["api_connections"]), int(places["web_connections"])) // 2
+        self.assertLess(10 * self.at_once, self.CROWD)
+
+    def come(self, http, first):
+        """Some more connections that idle after this first request; b"": that never ask."""
+        clients = [http.socket() for _ in range(self.at_once)]
+        for raw in clients:
+            self.addCleanup(raw.close)
+            if first:
+                raw.sendall(first)
+                self.assertEqual(read_reply(raw).status, 200)
+        return clients
+
+    def worker(self, http):
+        connection = http.connection()
+        self.addCleanup(connection.close)
+        return connection
+
+    def check_work(self, api, web):
+        body = json.dumps({"source_agent": "analyst", "target_agent": "coder", "task_summary": "s"})
+        self.assertEqual(exchange(api, "POST", "/v1/handoffs", body).status, 200)
+        body = json.dumps({"source_agent": "analyst", "target_agent": "puller", "task_summary": "s"})
+        sent = exchange(api, "POST", "/v1/handoffs", body, {"Prefer": "respond-async"})
+        self.assertEqual(sent.status, 202, sent)
+        pulled = exchange(api, "GET", "/v1/agents/puller/inbox?wait=0s")
+        self.assertEqual((pulled.status, pulled.header("Handoff-Id")), (200, sent.json()["id"]), pulled)
+        self.assertEqual(exchange(api, "POST", f"/v1/handoffs/{sent.json()['id']}/ack").status, 200)
+        self.assertEqual(exchange(web, "GET", "/metrics").status, 200)
+        self.assertEqual(exchange(web, "GET", "/-/ready").status, 200)
+
+    def check_newcomers_work(self):
+        self.check_work(self.worker(self.daemon.api), self.worker(self.daemon.web))
+
+    def crowds(self, first):
+        """The crowd comes, some of it to each listener in turn."""
+        agents, probes = [], []
+        for _ in range(self.CROWD // self.at_once):
+            agents += self.come(self.daemon.api, first)
+            yield
+            probes += self.come(self.daemon.web, first.replace(b"/v1/agents", b"/-/healthy"))
+            yield
+        for name, clients in ("api", agents), ("web", probes):
+            self.assertTrue(any(map(is_cut, clients)), f"the crowd did not fill the {name} listener")
+
+    def test_idle_agents_give_way_to_those_that_work_over_old_connections_and_new(self):
+        api, web = self.worker(self.daemon.api), self.worker(self.daemon.web)
+        for _ in self.crowds(b"GET /v1/agents HTTP/1.1\r\nHost: x\r\n\r\n"):
+            self.check_work(api, web)
+        self.check_newcomers_work()
+
+    def test_agents_that_never_ask_keep_none_out_that_works(self):
+        """They come after each other, so a connection that idles between two requests gives way as well."""
+        for _ in self.crowds(b""):
+            self.check_newcomers_work()
 
 
 if __name__ == "__main__":
