@@ -136,7 +136,8 @@ static enum handoff_code open_spine(struct handoff_client *client,
                                     struct handoff_error *error)
 {
     if (options->spine)
-        return handoff_http_spine_open(&client->spine, options->spine, error);
+        return handoff_http_spine_open(&client->spine, options->spine, handoff_client_tell_shortage,
+                                       client, error);
     const struct handoff_embedded_options embedded = {
         .search_timeout_ms = options->search_timeout_ms, .no_stemming = options->no_stemming};
     return handoff_embedded_spine_open(&client->spine, client->store, &embedded, error);
@@ -279,12 +280,6 @@ static int64_t age_ns(int64_t now_ms, int64_t then_ms)
     return then_ms == 0 ? 0 : now_ms > then_ms ? (now_ms - then_ms) * 1000000 : 1;
 }
 
-/* Retention, which removes the oldest first, has removed all that finished before it. */
-static int64_t kept_from_ms(const struct handoff_store_kept *kept)
-{
-    return kept->oldest_row_ms > 0 ? kept->oldest_row_ms : kept->removed_through_ms + 1;
-}
-
 static int64_t oldest_open_task_ns(const struct handoff_client *client)
 {
     struct handoff_store_kept kept;
@@ -292,14 +287,14 @@ static int64_t oldest_open_task_ns(const struct handoff_client *client)
         return 0;
     handoff_store_kept(client->store, &kept);
     return age_ns(base_wall_ms(&base_clock_system),
-                  handoff_open_tasks_oldest_ms(client->open_tasks, kept_from_ms(&kept)));
+                  handoff_open_tasks_oldest_ms(client->open_tasks, kept.kept_from_ms));
 }
 
 static struct handoff_retention_stats retention_stats(const struct handoff_client *client)
 {
-    const int64_t now_ms = base_wall_ms(&base_clock_system);
     struct handoff_store_kept kept;
     handoff_store_kept(client->store, &kept);
+    const int64_t now_ms = base_wall_ms(&base_clock_system) + kept.ahead_ms;
     return (struct handoff_retention_stats){
         .body_bytes = kept.body_bytes,
         .index_bytes = kept.row_bytes,

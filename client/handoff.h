@@ -323,6 +323,8 @@ struct handoff_result {
     bool under_way;       /* of a handoff: it has not ended, as a repeat of its sending may find */
     const char *warnings; /* JSON, [{"field", "detail"}], such as what was ignored of a lenient
                              request; NULL: none */
+    const char *source;   /* with an error: the agent in whose name was asked, as far as it was
+                             read; NULL: it is not known */
 };
 
 /* Called exactly once for each question, on the loop, possibly before the call that asked returns.
@@ -574,6 +576,9 @@ void handoff_flag_gaps(struct handoff_loop *loop, const char *id,
 struct handoff_recovery_query {
     struct handoff_memory_ids memories;
     bool missing; /* also what the envelope lists as missing, and what was flagged */
+    /* The scopes that the caller is bound to, separated by commas; NULL: to none. It gets memories
+       of these, and those that the envelope names. */
+    const char *scopes;
 };
 
 /* Fetches memories from the spine for the agent that has the handoff, within the scopes of its
@@ -660,6 +665,7 @@ struct handoff_find_query {
     const char *since;  /* RFC 3339: made then or later */
     const char *order;  /* newest or oldest; NULL: oldest */
     bool incomplete;    /* only those whose envelopes lack requested memories */
+    bool open;          /* only the last of each task that waits, see oldest_open_task_ns */
     const char *caller; /* only what it is a party to */
     const char *cursor; /* where an earlier page ended; NULL: from the beginning */
     int64_t limit;      /* at most so many; 0: 50 */
@@ -1208,8 +1214,9 @@ enum handoff_code handoff_store_check_ledgers(const char *path, struct handoff_s
  * The same for the envelopes of one task, oldest first. `visit` is given each as a JSON object:
  * {"id", "digest", "created_at", "source_agent", "target_agent", "hop", "parents", "omitted", from
  * "digest" on as the envelope has them; "contributions": of how many its ledger is folded;
- * "removed": retention took its body; "problem": the first of this envelope, or null}. The report
- * counts envelopes and problems.
+ * "removed_parents": the ids of those parents whose envelopes retention removed (what they
+ * contributed is still there); "removed": retention took its body; "problem": the first of this
+ * envelope, or null}. The report counts envelopes and problems.
  */
 enum handoff_code handoff_store_audit(const char *path, const char *task_id,
                                       void (*visit)(void *context, const char *json), void *context,

@@ -7,6 +7,7 @@
 #include "client/client.h"
 #include "client/host_loop.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
@@ -35,6 +36,34 @@ enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_c
                                     struct handoff_error *error)
 {
     return handoff_loop_open_on(loop, client, NULL, error);
+}
+
+static void run_host_work(struct base_work *work)
+{
+    struct handoff_host_work *host = BASE_CONTAINER_OF(work, struct handoff_host_work, work);
+    host->run(host);
+}
+
+static void host_work_is_done(struct base_op *op)
+{
+    struct handoff_host_work *host = BASE_CONTAINER_OF(op, struct handoff_host_work, work.op);
+    host->loop->pending--;
+    host->done(host);
+}
+
+bool handoff_host_work_begin(struct handoff_host_work *work)
+{
+    BASE_CHECK_MAGIC(work->loop, HANDOFF_LOOP_MAGIC);
+    if (!base_workers_submit(work->loop->client->workers, &work->work, work->loop->lane->loop, 0,
+                             run_host_work, host_work_is_done))
+        return false;
+    work->loop->pending++;
+    return true;
+}
+
+void handoff_host_free_arena(struct handoff_loop *loop, struct base_arena *arena)
+{
+    base_workers_free_arena(loop->client->workers, arena);
 }
 
 void handoff_loop_close(struct handoff_loop **loop)

@@ -16,13 +16,29 @@ static void print_json_line(void *context, const char *json)
     putchar('\n');
 }
 
-static void print_parents_of(yyjson_val *parents)
+static bool is_removed_parent(yyjson_val *ids, const char *id)
 {
     size_t i, n;
-    yyjson_val *parent;
-    yyjson_arr_foreach(parents, i, n, parent)
+    yyjson_val *listed;
+    yyjson_arr_foreach(ids, i, n, listed)
     {
-        ctl_put_line("  continues ", ctl_text(parent, "id"));
+        if (yyjson_equals_str(listed, id))
+            return true;
+    }
+    return false;
+}
+
+static void print_parents_of(yyjson_val *envelope)
+{
+    yyjson_val *removed = yyjson_obj_get(envelope, "removed_parents");
+    size_t i, n;
+    yyjson_val *parent;
+    yyjson_arr_foreach(yyjson_obj_get(envelope, "parents"), i, n, parent)
+    {
+        const char *id = ctl_text(parent, "id");
+        fputs("  continues ", stdout);
+        ctl_put(stdout, id, 0);
+        puts(is_removed_parent(removed, id) ? "  which was removed by retention" : "");
     }
 }
 
@@ -58,7 +74,7 @@ static void print_audited(void *context, const char *json)
         ctl_put(stdout, ctl_text(root, "source_agent"), 0);
         ctl_put_line(" to ", ctl_text(root, "target_agent"));
     }
-    print_parents_of(yyjson_obj_get(root, "parents"));
+    print_parents_of(root);
     print_omitted(yyjson_obj_get(root, "omitted"));
     if (yyjson_is_str(yyjson_obj_get(root, "problem")))
         ctl_put_line("  problem: ", ctl_text(root, "problem"));

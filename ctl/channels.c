@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handoffctl channels: the channels who is behind, and subscriptions. One thread.
+ * handoffctl channels: who is behind, publishing, and subscriptions. One thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <yyjson.h>
 
 #include "ctl/document.h"
+#include "ctl/request.h"
 #include "ctl/show.h"
 #include "ctl/table.h"
 #include "ctl/text.h"
@@ -80,6 +82,112 @@ int ctl_channels_show(const struct ctl_line *line)
 {
     char *path = ctl_api_path("/v1/channels/", ctl_operand(line, 0), "");
     const int code = call_channel(line, "GET", path, NULL, show_channels);
+    free(path);
+    return code;
+}
+
+/* ---- publishing ------------------------------------------------------------------------------ */
+
+static bool has_failed_delivery(yyjson_val *root)
+{
+    size_t i, count;
+    yyjson_val *delivery;
+    yyjson_arr_foreach(yyjson_obj_get(root, "deliveries"), i, count, delivery)
+    {
+        yyjson_val *state = yyjson_obj_get(delivery, "state");
+        if (yyjson_equals_str(state, "parked") || yyjson_equals_str(state, "expired"))
+            return true;
+    }
+    return false;
+}
+
+static void show_published(const struct ctl_line *line, yyjson_val *root)
+{
+    static const struct ctl_column columns[] = {
+        {"HANDOFF", 0, 0}, {"RECEIVER", CTL_SHRINKS, 12}, {"STATE", 0, 0}, {NULL, 0, 0}};
+    size_t i, count;
+    yyjson_val *delivery;
+    struct ctl_table *table = ctl_table_begin(line, columns);
+    yyjson_arr_foreach(yyjson_obj_get(root, "deliveries"), i, count, delivery)
+    {
+        ctl_table_put(table, ctl_text(delivery, "handoff_id"));
+        ctl_table_put(table, ctl_text(delivery, "receiver"));
+        ctl_table_put(table, ctl_text(delivery, "state"));
+    }
+    ctl_put(stdout, ctl_text(root, "id"), 0);
+    fputs(" is published to ", stdout);
+    ctl_put(stdout, ctl_text(root, "channel"), 0);
+    putchar('\n');
+    ctl_table_end(table);
+}
+
+static void add_named_receivers(const struct ctl_line *line, yyjson_mut_doc *doc)
+{
+    yyjson_mut_val *list = NULL;
+    for (size_t i = 0; i < line->ngiven; i++) {
+        if (strcmp(line->given[i].option->name, "receiver") != 0)
+            continue;
+        if (!list)
+            list = yyjson_mut_obj_add_arr(doc, yyjson_mut_doc_get_root(doc), "receivers");
+        yyjson_mut_arr_add_str(doc, list, line->given[i].value);
+    }
+}
+
+/* CTL_OK, or the exit code after reporting the reason; the caller frees *body. */
+static int publish_body(const struct ctl_line *line, char **body)
+{
+    const char *file = ctl_operand(line, 1), *envelope = ctl_value(line, "envelope");
+    char *request = NULL;
+    int code = CTL_OK;
+    if (!envelope || ctl_request_is_given(line, file))
+        code = ctl_request_body(line, file, &request);
+    if (code != CTL_OK)
+        return code;
+    yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+    yyjson_mut_doc_set_root(doc, yyjson_mut_obj(doc));
+    yyjson_mut_val *root = yyjson_mut_doc_get_root(doc);
+    if (request)
+        yyjson_mut_obj_add(root, yyjson_mut_str(doc, "request"), yyjson_mut_raw(doc, request));
+    if (envelope)
+        yyjson_mut_obj_add_str(doc, root, "envelope_id", envelope);
+    add_named_receivers(line, doc);
+    *body = yyjson_mut_write(doc, 0, NULL);
+    yyjson_mut_doc_free(doc);
+    free(request);
+    return *body ? CTL_OK : ctl_usage_error(line, "a value is not UTF-8");
+}
+
+static int show_publication(const struct ctl_line *line, const struct ctl_answer *answer)
+{
+    int code = ctl_api_check_answer(line, answer);
+    if (code == CTL_OK)
+        code = ctl_show(line, answer, show_published);
+    yyjson_doc *doc = answer->body ? yyjson_read(answer->body, answer->size, 0) : NULL;
+    if (code == CTL_OK && has_failed_delivery(yyjson_doc_get_root(doc)))
+        code = CTL_FAILED;
+    yyjson_doc_free(doc);
+    return code;
+}
+
+int ctl_channels_publish(const struct ctl_line *line)
+{
+    struct ctl_answer answer = {0};
+    char prefer[32] = "", *body = NULL;
+    char *path = ctl_api_path("/v1/channels/", ctl_operand(line, 0), "/publish");
+    const long wait_s = ctl_whole(line, "wait", 0);
+    snprintf(prefer, sizeof prefer, "wait=%ld", wait_s);
+    int code = publish_body(line, &body);
+    const struct ctl_call call = {.method = "POST",
+                                  .path = path,
+                                  .body = body,
+                                  .prefer = wait_s > 0 ? prefer : NULL,
+                                  .idempotency_key = ctl_value(line, "idempotency-key")};
+    if (code == CTL_OK)
+        code = ctl_api_exchange(line, &call, &answer);
+    if (code == CTL_OK)
+        code = show_publication(line, &answer);
+    ctl_answer_free(&answer);
+    free(body);
     free(path);
     return code;
 }

@@ -43,7 +43,7 @@ int ctl_envelope(const struct ctl_line *line)
     char *body = NULL;
     if (accept && line->format != CTL_TABLE)
         return ctl_usage_error(line, "--markdown and another format are mutually exclusive");
-    int code = ctl_request_body(line, &body);
+    int code = ctl_request_body(line, ctl_operand(line, 0), &body);
     if (code == CTL_OK)
         code = ctl_api_call(line, "POST", "/v1/envelopes", accept, body, &answer);
     if (code == CTL_OK)

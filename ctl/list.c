@@ -63,6 +63,7 @@ int ctl_list(const struct ctl_line *line)
     int code = CTL_FAILED;
     if (ctl_api_add_options(&path, line, filters) &&
         ctl_api_add_query(&path, "incomplete", ctl_flag(line, "incomplete") ? "true" : NULL) &&
+        ctl_api_add_query(&path, "open", ctl_flag(line, "open") ? "true" : NULL) &&
         ctl_api_add_query(&path, "order", ctl_flag(line, "newest") ? "newest" : NULL))
         code = ctl_api_call(line, "GET", path, NULL, NULL, &answer);
     if (code == CTL_OK)

@@ -163,12 +163,19 @@ static yyjson_mut_doc *load_body(const struct ctl_line *line, const char *path)
     return body;
 }
 
-int ctl_request_body(const struct ctl_line *line, char **body)
+bool ctl_request_is_given(const struct ctl_line *line, const char *file)
 {
-    if (line->noperands == 0 && line->ngiven == 0)
-        return ctl_usage_error(line,
-                               "expected FILE, or options such as --from, --to and --summary");
-    yyjson_mut_doc *doc = load_body(line, ctl_operand(line, 0));
+    bool given = file != NULL;
+    for (size_t i = 0; i < line->ngiven; i++)
+        given |= row_of_option(line->given[i].option->name) != NULL;
+    return given;
+}
+
+int ctl_request_body(const struct ctl_line *line, const char *file, char **body)
+{
+    if (!ctl_request_is_given(line, file))
+        return ctl_usage_error(line, "expected FILE, or options such as --from and --summary");
+    yyjson_mut_doc *doc = load_body(line, file);
     if (!doc)
         return CTL_FAILED;
     int code = set_fields(line, doc);

@@ -8,8 +8,10 @@
 
 #include "ctl/command_line.h"
 
+/* Whether the line has any of it; `file` is the operand that names the file, or NULL. */
+bool ctl_request_is_given(const struct ctl_line *line, const char *file);
 /* The request as JSON; the caller frees *body. CTL_OK, or the exit code after reporting the reason.
  */
-int ctl_request_body(const struct ctl_line *line, char **body);
+int ctl_request_body(const struct ctl_line *line, const char *file, char **body);
 
 #endif

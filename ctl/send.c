@@ -35,7 +35,7 @@ int ctl_send(const struct ctl_line *line)
 {
     struct ctl_answer answer = {0};
     char *body = NULL;
-    int code = ctl_request_body(line, &body);
+    int code = ctl_request_body(line, ctl_operand(line, 0), &body);
     const struct ctl_call call = {.method = "POST",
                                   .path = "/v1/handoffs",
                                   .prefer = "respond-async",

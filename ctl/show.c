@@ -126,6 +126,8 @@ void ctl_show_handoff(const struct ctl_line *line, yyjson_val *handoff)
     print_field("created", ctl_text(handoff, "created_at"));
     if (*ctl_text(handoff, "settled_at"))
         print_field("settled", ctl_text(handoff, "settled_at"));
+    if (*ctl_text(handoff, "replaced_by"))
+        print_field("replaced by", ctl_text(handoff, "replaced_by"));
     if (*ctl_text(handoff, "progress"))
         show_progress(handoff);
     printf("%-12s%.0f\n", "tokens", ctl_number(handoff, "token_count"));

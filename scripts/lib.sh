@@ -24,15 +24,15 @@ fi
 build_sidecar() {
     "$top/scripts/npm-install" || say "tokens will be estimated, for lack of the vocabularies"
     # The tests are built by ./scripts/test; here they may lack their library, and then stay out.
-    local testing=OFF targets="handoff-exporter handoffctl handoff_vocabularies handoff_shared handoffctl_written"
+    local testing=OFF
     if pkg-config --exists cmocka; then testing=ON; fi
-    try_to_build release "$targets" -DBUILD_TESTING="$testing" && return
+    try_to_build release installed -DBUILD_TESTING="$testing" && return
     # ./scripts/test made warnings errors in this tree. To turn that off compiles all of it again, so it is
     # done only when a warning may have stopped the build.
     grep -qx 'HANDOFF_WERROR:BOOL=ON' "$top/build/release/CMakeCache.txt" 2>/dev/null ||
         die "the release build failed; its errors are above"
     say "again, without warnings as errors"
-    build_tree release "$targets" -DBUILD_TESTING="$testing" -DHANDOFF_WERROR=OFF
+    build_tree release installed -DBUILD_TESTING="$testing" -DHANDOFF_WERROR=OFF
 }
 
 # build_tree PRESET TARGETS [CMAKE OPTION...]: configures and builds build/PRESET. TARGETS is a list

@@ -172,6 +172,26 @@ static void handed_on_was_read(void *context, const struct handoff_result *statu
     end_answering(answering);
 }
 
+/* The problem says that the handoff was acknowledged all the same. */
+static void refused_next_was_read(void *context, const struct handoff_result *status)
+{
+    struct answering *answering = context;
+    struct handoff_result result = *status;
+    BASE_CHECK_MAGIC(answering, ANSWERING_MAGIC);
+    result.error = answering->reply.error;
+    answering->answered(answering->context, &result);
+    end_answering(answering);
+}
+
+/* Fields of the request are members of `next`. */
+static void name_as_next(struct handoff_error *error)
+{
+    char field[sizeof error->field];
+    snprintf(field, sizeof field, "%s", error->field);
+    if (*field && strcmp(field, "next") != 0)
+        handoff_error_field(error, "next.%s", field);
+}
+
 static void answer_told(struct answering *answering)
 {
     if (!keeps_lacking(answering))
@@ -187,6 +207,12 @@ static void end_answer(struct answering *answering)
                      "the handoff was acknowledged before; nothing more is handed on");
     if (reply->error.code == HANDOFF_OK && reply->successor.exists) {
         handoff_look_up(answering->loop, &reply->id, &reply->view, handed_on_was_read, answering);
+        return;
+    }
+    if (reply->next_problem.code != HANDOFF_OK) {
+        name_as_next(&answering->reply.error);
+        handoff_look_up(answering->loop, &reply->id, &reply->view, refused_next_was_read,
+                        answering);
         return;
     }
     if (reply->error.code == HANDOFF_OK) /* the handoff may have changed again by now */

@@ -37,7 +37,7 @@ enum handoff_call_effect {
 /* What comes with a call over HTTP. */
 enum handoff_call_body {
     HANDOFF_NO_BODY,
-    HANDOFF_BODY_IGNORED,       /* up to 4 KiB, whatever it is */
+    HANDOFF_BODY_EMPTY,         /* nothing, or an object without fields */
     HANDOFF_BODY_OF_WORDS,      /* a few fields: up to 4 KiB, checked like the query */
     HANDOFF_BODY_WITH_DOCUMENT, /* fields too, of which one may be as large as a request */
     HANDOFF_DOCUMENT,           /* the call reads and judges it: `document` */
@@ -153,7 +153,7 @@ enum {
     HANDOFF_REASON_MAX = 4096,         /* bytes of a reason that a person gives */
     HANDOFF_PROGRESS_MAX = 1024,       /* bytes of what an agent tells of its work */
     HANDOFF_CURSOR_MAX = 256,          /* bytes */
-    HANDOFF_QUERY_MAX = 64 * 1024,     /* bytes of a search */
+    HANDOFF_QUERY_MAX = 4096,          /* bytes of a search: three times that fits into a URL */
     HANDOFF_WAIT_MAX_MS = 60000,       /* longer polls die in proxies and NAT tables */
     HANDOFF_RATE_MAX = 1000,           /* replays a second: more cannot be watched */
     HANDOFF_SEGMENT_MAX = 1024,        /* bytes of a name in a path */

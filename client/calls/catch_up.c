@@ -2,8 +2,8 @@
 /*
  * Catching up, see catch_up.h. A step reads some publications on a reader thread, then delivers
  * them on the loop, then waits for the commit. Where nothing is left, the subscriber is included in
- * new publications, and when those that were being made have ended, one more look finds what was
- * published without it; then the row says that it is current.
+ * new publications, and when those that were being made have ended, one more look, from the first
+ * number on, finds what was published without it; then the row says that it is current.
  *
  * On its loop's thread, but for the reading.
  */
@@ -39,6 +39,7 @@ struct handoff_catch_up {
     /* the last look: new publications include it, and those of up to that ticket did not */
     bool included, is_last;
     uint64_t ticket;
+    struct handoff_feed *held; /* what new ones deliver waits until its end; NULL: nothing does */
 
     /* a step: the reader's while `busy`, then the store's */
     bool busy;
@@ -48,6 +49,8 @@ struct handoff_catch_up {
     size_t nmissed;
     struct handoff_stored_to_publish stored[CATCH_UP_STEP];
     struct handoff_store_catch_up write;
+    bool conflicts; /* with the row on disk */
+    struct handoff_store_subscribe put;
 
     char names[];
 };
@@ -55,10 +58,22 @@ struct handoff_catch_up {
 /* ---- its end ----------------------------------------------------------------------------------
  */
 
+static void release_feed(struct handoff_catch_up *catch_up)
+{
+    struct handoff_feed *feed = catch_up->held;
+    catch_up->held = NULL;
+    if (!feed)
+        return;
+    handoff_feed_release(feed);
+    handoff_engine_call_up_held(feed);
+    handoff_feeds_put(&catch_up->loop->client->channels.feeds, feed);
+}
+
 static void drop_catch_up(struct handoff_catch_up *catch_up)
 {
     struct handoff_catch_ups *all = &catch_up->loop->client->catch_ups;
     BASE_CHECK(!catch_up->busy);
+    release_feed(catch_up);
     base_timers_stop(catch_up->loop->lane->timers, &catch_up->timer);
     for (size_t i = 0; i < CATCH_UP_STEP; i++)
         handoff_stored_to_publish_free(&catch_up->stored[i]);
@@ -87,6 +102,7 @@ static bool sweep_feed(const struct handoff_catch_up *catch_up, enum handoff_swe
 /* ---- a step is written ------------------------------------------------------------------------
  */
 
+/* After a failure, which may be a change of the subscription, the timer looks whether it ends. */
 static void step_was_written(struct handoff_store_job *job)
 {
     struct handoff_catch_up *catch_up = BASE_CONTAINER_OF(job, struct handoff_catch_up, write.job);
@@ -98,8 +114,8 @@ static void step_was_written(struct handoff_store_job *job)
         (void)sweep_feed(catch_up, HANDOFF_SWEEP_DONE);
     if (code == HANDOFF_OK)
         catch_up->row.position = catch_up->write.to;
-    catch_up->leaving |=
-        (code == HANDOFF_OK && catch_up->write.ends) || code == HANDOFF_ERR_CONFLICT;
+    catch_up->leaving |= code == HANDOFF_OK && catch_up->write.ends;
+    catch_up->conflicts = code == HANDOFF_ERR_CONFLICT;
     continue_in(catch_up, code == HANDOFF_OK ? 0 : CATCH_UP_RETRY_MS);
 }
 
@@ -113,13 +129,55 @@ static void write_catch_up(struct handoff_catch_up *catch_up, struct handoff_sto
         .job = {.mailbox = lane->mailbox, .done = step_was_written, .unit = unit},
         .channel = catch_up->row.channel,
         .receiver = catch_up->row.receiver,
-        .from = catch_up->row.position,
+        .at_ms = catch_up->row.at_ms,
         .to = to,
         .ends = ends};
     catch_up->busy = true;
     catch_up->loop->pending++;
     handoff_store_catch_up(store, &catch_up->write);
     handoff_store_submit_unit(store, unit, &lane->writes);
+}
+
+/* ---- a row that is another one's --------------------------------------------------------------
+ */
+
+static void row_was_put(struct handoff_store_job *job)
+{
+    struct handoff_catch_up *catch_up = BASE_CONTAINER_OF(job, struct handoff_catch_up, put.job);
+    BASE_CHECK_MAGIC(catch_up, CATCH_UP_MAGIC);
+    const bool failed = job->error.code != HANDOFF_OK;
+    catch_up->busy = false;
+    catch_up->loop->pending--;
+    catch_up->conflicts = failed;
+    handoff_channels_give_up_change(&catch_up->loop->client->channels, catch_up->row.channel,
+                                    catch_up->row.receiver);
+    continue_in(catch_up, failed ? CATCH_UP_RETRY_MS : 0);
+}
+
+/* A change is on disk although its caller was told that it failed. The caller believes that the
+   subscription is unchanged, so the old row is restored. */
+static void put_row_again(struct handoff_catch_up *catch_up)
+{
+    struct handoff_channels *channels = &catch_up->loop->client->channels;
+    enum handoff_subscription_state was;
+    struct handoff_error error;
+    bool configured;
+    if (handoff_channels_begin_change(channels, catch_up->row.channel, catch_up->row.receiver,
+                                      &configured, &was, &error) != HANDOFF_OK) {
+        continue_in(catch_up, CATCH_UP_RETRY_MS); /* one is being stored: it may be that one's */
+        return;
+    }
+    if (!sweep_feed(catch_up, HANDOFF_SWEEP_LOOK)) { /* it was, and has ended */
+        handoff_channels_give_up_change(channels, catch_up->row.channel, catch_up->row.receiver);
+        drop_catch_up(catch_up);
+        return;
+    }
+    catch_up->put = (struct handoff_store_subscribe){
+        .job = {.mailbox = catch_up->loop->lane->mailbox, .done = row_was_put},
+        .row = catch_up->row};
+    catch_up->busy = true;
+    catch_up->loop->pending++;
+    handoff_store_subscribe(catch_up->loop->client->store, &catch_up->put);
 }
 
 /* ---- deliveries -------------------------------------------------------------------------------
@@ -181,21 +239,34 @@ static void deliver_step(struct handoff_catch_up *catch_up, struct handoff_agent
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
+/* A publication has the number of its envelope, which may have been assembled long before: it can
+   appear behind the position. So the last look begins at the first number again. Only in memory:
+   after a restart it is made anew. */
+static void begin_last_look(struct handoff_catch_up *catch_up)
+{
+    struct handoff_channels *channels = &catch_up->loop->client->channels;
+    catch_up->held =
+        handoff_feeds_get(&channels->feeds, catch_up->row.channel, catch_up->row.receiver);
+    if (!catch_up->held)
+        return; /* out of memory: it comes to the end again */
+    handoff_feed_hold(catch_up->held);
+    catch_up->leaving = !sweep_feed(catch_up, HANDOFF_SWEEP_INCLUDE);
+    catch_up->included = true;
+    catch_up->ticket = handoff_channels_last_ticket(channels);
+    catch_up->row.position = 0;
+}
+
 /* Nothing is left, as far as the look could see. */
 static void came_to_the_end(struct handoff_catch_up *catch_up)
 {
-    struct handoff_channels *channels = &catch_up->loop->client->channels;
     struct handoff_store_unit unit = {0};
     if (catch_up->is_last) {
         write_catch_up(catch_up, &unit, catch_up->row.position, true);
         return;
     }
-    if (!catch_up->included) {
-        catch_up->leaving = !sweep_feed(catch_up, HANDOFF_SWEEP_INCLUDE);
-        catch_up->included = true;
-        catch_up->ticket = handoff_channels_last_ticket(channels);
-    }
-    continue_in(catch_up, 0);
+    if (!catch_up->included)
+        begin_last_look(catch_up);
+    continue_in(catch_up, catch_up->included ? 0 : CATCH_UP_RETRY_MS);
 }
 
 static bool has_failed(const struct handoff_catch_up *catch_up)
@@ -217,6 +288,7 @@ static void missed_were_read(struct handoff_store_read *read)
     struct handoff_agent *agent = handoff_agents_find(agents, catch_up->row.receiver);
     catch_up->busy = false;
     catch_up->loop->pending--;
+    catch_up->leaving |= !sweep_feed(catch_up, HANDOFF_SWEEP_LOOK);
     if (catch_up->leaving || !agent || has_failed(catch_up))
         continue_in(catch_up, CATCH_UP_RETRY_MS);
     else if (catch_up->nmissed > 0)
@@ -261,6 +333,14 @@ static bool takes_more(struct handoff_agent *agent)
     return room;
 }
 
+/* The last look finds few, and is waited for. */
+static bool may_read_missed(struct handoff_catch_up *catch_up, struct handoff_agent *agent)
+{
+    struct handoff_channels *channels = &catch_up->loop->client->channels;
+    return catch_up->included ? handoff_channels_have_left(channels, catch_up->ticket)
+                              : takes_more(agent);
+}
+
 static void catch_up_timer_fired(struct base_timer *timer)
 {
     struct handoff_catch_up *catch_up = BASE_CONTAINER_OF(timer, struct handoff_catch_up, timer);
@@ -269,10 +349,11 @@ static void catch_up_timer_fired(struct base_timer *timer)
     struct handoff_agent *agent = handoff_agents_find(client->agents, catch_up->row.receiver);
     if (!sweep_feed(catch_up, HANDOFF_SWEEP_LOOK))
         drop_catch_up(catch_up); /* it was changed */
+    else if (catch_up->conflicts)
+        put_row_again(catch_up);
     else if (!agent)
         continue_in(catch_up, CATCH_UP_RETRY_MS);
-    else if (!takes_more(agent) || (catch_up->included && !handoff_channels_have_left(
-                                                              &client->channels, catch_up->ticket)))
+    else if (!may_read_missed(catch_up, agent))
         continue_in(catch_up, CATCH_UP_LOOK_MS);
     else
         look_for_missed(catch_up);
@@ -345,6 +426,7 @@ static void resume_subscription(void *arg, const struct handoff_stored_subscript
                                                    &configured, &was, resuming->error);
     if (resuming->code != HANDOFF_OK)
         return;
+    (void)handoff_channels_time_of_change(channels, row->at_ms);
     const uint64_t number =
         handoff_channels_end_change(channels, row->channel, row->receiver, row->state);
     if (row->state == HANDOFF_SUBSCRIPTION_CATCHING_UP &&

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/calls/call.h"
+#include "client/calls/filters.h"
 #include "client/calls/read.h"
 #include "client/calls/render.h"
 #include "client/model/model.h"
@@ -126,6 +127,9 @@ enum handoff_code handoff_read_decisions(struct handoff_client *client,
         return code;
     base_buffer_text(&page.out, page.lines ? "" : "{\"items\":[");
     code = handoff_store_visit_decisions(client->store, &filter, show_decision, &page, error);
+    const struct handoff_filtered filtered = {.target = query->target};
+    if (code == HANDOFF_OK && page.count == 0 && !query->cursor)
+        code = handoff_check_filters(client, &filtered, error);
     if (!page.lines && page.count == filter.limit)
         base_buffer_printf(&page.out, "],\"next\":\"%lld\"}", (long long)page.last);
     else if (!page.lines)

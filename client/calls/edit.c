@@ -9,6 +9,8 @@
 
 #include "client/assemble/request.h"
 #include "client/envelope/read.h"
+#include "client/ledger/same.h"
+#include "client/ledger/set.h"
 #include "client/store/ledger.h"
 #include "lib/base/json.h"
 
@@ -102,6 +104,103 @@ static void put_shown(yyjson_mut_doc *doc, const struct handoff_envelope *envelo
     put_edited_member(doc, "expected_output", envelope->expected_output);
 }
 
+static bool is_text_or_number(yyjson_val *id)
+{
+    return yyjson_is_raw(id) ||
+           (yyjson_is_str(id) && handoff_trim_text(base_json_span(id)).size > 0);
+}
+
+/* The entries that an edit lists as open, found by themselves and by their ids: comparing all with
+ * all would take minutes where both lists are long. */
+struct open_entries {
+    struct handoff_set set;
+    yyjson_val **at;
+    yyjson_val *ended; /* which is looked for */
+};
+
+/* Of an entry; NULL: it has none that can name it. */
+static yyjson_val *id_of_entry(yyjson_val *entry)
+{
+    yyjson_val *id = yyjson_is_obj(entry) ? yyjson_obj_get(entry, "id") : NULL;
+    return is_text_or_number(id) ? id : NULL;
+}
+
+/* Of what ended, which may be an id itself. */
+static yyjson_val *id_of_ended(yyjson_val *ended)
+{
+    return !yyjson_is_obj(ended) && is_text_or_number(ended) ? ended : id_of_entry(ended);
+}
+
+static bool is_open_entry(const void *context, size_t number)
+{
+    const struct open_entries *open = context;
+    yyjson_val *id = id_of_entry(open->at[number]), *ended_id = id_of_ended(open->ended);
+    return handoff_same_entry(open->ended, open->at[number]) ||
+           (id && ended_id && handoff_same_entry(ended_id, id));
+}
+
+static bool find_open(struct open_entries *open, yyjson_val *ended)
+{
+    yyjson_val *id = id_of_ended(ended);
+    open->ended = ended;
+    return handoff_set_find(&open->set, handoff_hash_entry(ended), is_open_entry, open) !=
+               HANDOFF_SET_NONE ||
+           (id && handoff_set_find(&open->set, handoff_hash_entry(id), is_open_entry, open) !=
+                      HANDOFF_SET_NONE);
+}
+
+/* False: out of memory. */
+static bool note_open(struct open_entries *open, yyjson_val *list, struct base_arena *arena)
+{
+    size_t i, n;
+    yyjson_val *entry;
+    open->at = base_arena_calloc(arena, yyjson_arr_size(list) + 1, sizeof(yyjson_val *));
+    if (!open->at || !handoff_set_init(&open->set, arena, 2 * yyjson_arr_size(list) + 1))
+        return false;
+    yyjson_arr_foreach(list, i, n, entry)
+    {
+        yyjson_val *id = id_of_entry(entry);
+        open->at[i] = entry;
+        handoff_set_add(&open->set, handoff_hash_entry(entry), i);
+        if (id)
+            handoff_set_add(&open->set, handoff_hash_entry(id), i);
+    }
+    return true;
+}
+
+/* False: out of memory. */
+static bool keep_ended(yyjson_mut_doc *doc, yyjson_val *old, yyjson_val *edited, const char *ended,
+                       const char *open)
+{
+    yyjson_mut_val *state = yyjson_mut_obj_get(yyjson_mut_doc_get_root(doc), "state");
+    yyjson_mut_val *kept = yyjson_mut_arr(doc);
+    struct open_entries entries = {.at = NULL};
+    struct base_arena arena;
+    size_t i, n;
+    yyjson_val *entry, *list = yyjson_obj_get(old, ended);
+    if (!yyjson_is_arr(list) || yyjson_obj_get(edited, ended))
+        return true;
+    base_arena_init(&arena, 0);
+    const bool good = note_open(&entries, yyjson_obj_get(edited, open), &arena);
+    yyjson_arr_foreach(list, i, n, entry)
+    {
+        if (good && !find_open(&entries, entry))
+            yyjson_mut_arr_append(kept, yyjson_val_mut_copy(doc, entry));
+    }
+    base_arena_free(&arena);
+    if (yyjson_mut_arr_size(kept) > 0)
+        yyjson_mut_obj_add(state, yyjson_mut_str(doc, ended), kept);
+    return good;
+}
+
+/* What was finished stays finished, unless the edit says otherwise: it names the list, or the entry
+ * as an open one. False: out of memory. */
+static bool keep_all_ended(yyjson_mut_doc *doc, yyjson_val *old, yyjson_val *edited)
+{
+    return !yyjson_is_obj(edited) || (keep_ended(doc, old, edited, "resolved", "unresolved") &&
+                                      keep_ended(doc, old, edited, "done", "remaining"));
+}
+
 /* Which of the steps that an older version's envelope shows are its ancestors' is not known, so an
  * edit only adds to them. */
 static void put_edited_steps(yyjson_mut_doc *doc, const struct handoff_envelope *envelope,
@@ -126,7 +225,7 @@ static enum handoff_code write_request(const struct handoff_envelope *envelope,
                                        struct handoff_error *error)
 {
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
-    yyjson_val *named = yyjson_obj_get(body, "target_agent");
+    yyjson_val *named = yyjson_obj_get(body, "target_agent"), *edit = yyjson_obj_get(body, "edit");
     if (!doc)
         return handoff_error_no_memory(error);
     yyjson_mut_doc_set_root(doc, yyjson_mut_obj(doc));
@@ -138,11 +237,13 @@ static enum handoff_code write_request(const struct handoff_envelope *envelope,
         put_shown(doc, envelope);
     yyjson_mut_obj_add_str(doc, yyjson_mut_doc_get_root(doc), "target_agent",
                            yyjson_is_str(named) ? yyjson_get_str(named) : target);
-    put_all(doc, yyjson_obj_get(body, "edit"));
+    put_all(doc, edit);
+    const bool good =
+        keep_all_ended(doc, contribution ? yyjson_obj_get(contribution, "state") : envelope->state,
+                       yyjson_obj_get(edit, "state"));
     if (!contribution)
-        put_edited_steps(doc, envelope,
-                         yyjson_obj_get(yyjson_obj_get(body, "edit"), "execution_history"));
-    *request = yyjson_mut_write(doc, 0, size);
+        put_edited_steps(doc, envelope, yyjson_obj_get(edit, "execution_history"));
+    *request = good ? yyjson_mut_write(doc, 0, size) : NULL;
     yyjson_mut_doc_free(doc);
     return *request ? HANDOFF_OK : handoff_error_no_memory(error);
 }

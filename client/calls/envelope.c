@@ -10,6 +10,7 @@
 
 #include "client/assemble/visibility.h"
 #include "client/calls/read.h"
+#include "client/calls/reply.h"
 #include "client/calls/warn.h"
 #include "client/client.h"
 #include "client/envelope/brief.h"
@@ -38,7 +39,9 @@ static void answer_assembling(struct assembling *assembling, const struct handof
 {
     struct handoff_assembly *assembly = assembling->assembly;
     struct handoff_result text = {.error = *error};
+    char source[HANDOFF_NAME_MAX + 1];
     struct handoff_event event;
+    handoff_keep_source(source, assembly->request.source_agent);
     handoff_client_describe(assembly, &event);
     event.code = error->code;
     event.of.assembled.envelope_only = true;
@@ -51,6 +54,8 @@ static void answer_assembling(struct assembling *assembling, const struct handof
         text.size = assembly->out.size;
         text.created = true;
         handoff_client_keep_tokens(assembling->loop, assembly);
+    } else if (source[0]) {
+        text.source = source;
     }
     assembling->loop->pending--;
     assembling->answered(assembling->context, &text);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/calls/call.h"
+#include "client/calls/filters.h"
 #include "client/calls/read.h"
 #include "client/calls/render.h"
 #include "client/model/model.h"
@@ -65,6 +66,7 @@ static enum handoff_code read_search(const struct handoff_find_query *query,
                                             .task_id = base_span_text(query->task_id),
                                             .party = base_span_text(query->caller),
                                             .incomplete = query->incomplete,
+                                            .open = query->open,
                                             .limit = query->limit > 0 ? (size_t)query->limit
                                                                       : FOUND_LIMIT};
     enum handoff_code code = read_state(query->state, states, error);
@@ -121,6 +123,8 @@ enum handoff_code handoff_read_found(struct handoff_client *client,
     struct handoff_store_search search;
     struct base_arena arena;
     struct base_buffer out = {0};
+    const struct handoff_filtered filtered = {
+        .target = query->target, .source = query->source, .caller = query->caller};
     uint32_t states;
     *text = (struct handoff_text){0};
     enum handoff_code code = read_search(query, &search, &states, error);
@@ -129,7 +133,7 @@ enum handoff_code handoff_read_found(struct handoff_client *client,
     base_arena_init(&arena, 0);
     code = handoff_store_search(client->store, &search, &arena, error);
     if (code == HANDOFF_OK && search.count == 0 && !search.more && !query->cursor)
-        code = handoff_agents_check_filter(client->agents, query->target, error);
+        code = handoff_check_filters(client, &filtered, error);
     if (code == HANDOFF_OK)
         code = write_found_page(client, &out, &search, states, error);
     if (code == HANDOFF_OK)

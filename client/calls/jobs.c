@@ -10,6 +10,7 @@
 
 #include "client/calls/call.h"
 #include "client/calls/clean_author.h"
+#include "client/calls/filters.h"
 #include "client/calls/job_run.h"
 #include "client/calls/parked.h"
 #include "client/calls/read.h"
@@ -441,6 +442,14 @@ static void note_handoffs(struct job_call *call, const struct seq_list *list)
                                      &call->put.count, &call->error);
 }
 
+static enum handoff_code check_job_filter(struct job_call *call)
+{
+    const struct handoff_filtered filtered = {.target = call->filter.target.data,
+                                              .source = call->filter.source.data,
+                                              .reason = call->filter.reason.data};
+    return handoff_check_filters(call->loop->client, &filtered, &call->error);
+}
+
 /* On a reader thread. */
 static void read_new_job(struct handoff_store_read *read)
 {
@@ -451,7 +460,8 @@ static void read_new_job(struct handoff_store_read *read)
     if (!list.seqs)
         handoff_error_no_memory(&call->error);
     else if (handoff_store_find_parked(call->loop->client->store, &call->filter, take_seq, &list,
-                                       &call->error) != HANDOFF_OK)
+                                       &call->error) != HANDOFF_OK ||
+             (list.count == 0 && check_job_filter(call) != HANDOFF_OK))
         return;
     else if (call->dry_run)
         forecast_job(call, &list);
@@ -501,7 +511,7 @@ static enum handoff_code read_job_action(struct job_call *call,
     if (row->action == HANDOFF_ACTION_DISCARD && (!query->author.reason || !*query->author.reason))
         return handoff_error_set(error, HANDOFF_ERR_INVALID, "a discard needs a reason", "reason",
                                  NULL);
-    return handoff_agents_check_filter(agents, query->filter.target, error);
+    return HANDOFF_OK;
 }
 
 /* Copies what the host lent. false: out of memory. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/calls/filters.h"
 #include "client/calls/read.h"
 #include "client/calls/render.h"
 #include "lib/base/error.h"
@@ -77,6 +78,17 @@ static enum handoff_code write_parked_page(struct handoff_client *client, struct
     return code;
 }
 
+static enum handoff_code check_parked_filters(struct handoff_client *client,
+                                              const struct handoff_parked_query *query,
+                                              struct handoff_error *error)
+{
+    const struct handoff_filtered filtered = {.target = query->target,
+                                              .source = query->source,
+                                              .reason = query->reason,
+                                              .caller = query->caller};
+    return handoff_check_filters(client, &filtered, error);
+}
+
 enum handoff_code handoff_read_parked(struct handoff_client *client,
                                       const struct handoff_parked_query *query,
                                       struct handoff_text *text, struct handoff_error *error)
@@ -96,7 +108,7 @@ enum handoff_code handoff_read_parked(struct handoff_client *client,
     code = page.seqs ? write_parked_page(client, &out, &filter, &page, &arena, error)
                      : handoff_error_no_memory(error);
     if (code == HANDOFF_OK && page.count == 0 && !query->cursor)
-        code = handoff_agents_check_filter(client->agents, query->target, error);
+        code = check_parked_filters(client, query, error);
     if (code == HANDOFF_OK)
         code = handoff_client_give(&out, text, error);
     base_buffer_free(&out);
@@ -304,6 +316,8 @@ enum handoff_code handoff_read_parked_groups(struct handoff_client *client,
     if (code == HANDOFF_OK && causes.no_memory)
         code = handoff_error_no_memory(error);
     const size_t total = causes.count;
+    if (code == HANDOFF_OK && total == 0)
+        code = check_parked_filters(client, query, error);
     join_causes(&causes);
     if (code == HANDOFF_OK)
         code = write_causes(client, &out, &causes, total, (size_t)from, limit_of(query), error);

@@ -95,8 +95,10 @@ static void fail_publishing(struct publishing *publishing, const struct handoff_
     handoff_answered *answered = publishing->answered;
     void *context = publishing->context;
     struct handoff_error copy = *error; /* the error may be in the assembly */
+    char source[HANDOFF_NAME_MAX + 1];
+    handoff_keep_source(source, publishing->source);
     end_publishing(publishing);
-    handoff_give_error(answered, context, &copy);
+    handoff_give_rejection(answered, context, &copy, source);
 }
 
 static void fail_without_memory(struct publishing *publishing)
@@ -175,6 +177,7 @@ static void delivery_settled(struct handoff_waiter *waiter, const struct handoff
 
 static void count_unsettled(struct publishing *publishing)
 {
+    publishing->unsettled = 0;
     for (size_t i = 0; i < publishing->nreceivers; i++)
         publishing->unsettled += publishing->receivers[i].waiter.delivery != NULL;
 }
@@ -189,6 +192,7 @@ static bool finds_other_publication(struct publishing *publishing,
     publishing->conflict = *error;
     for (size_t i = 0; i < publishing->nreceivers; i++)
         handoff_waiter_withdraw(&publishing->receivers[i].waiter);
+    publishing->unsettled = 0;
     if (publishing->key.size > 0) {
         publishing->by_key = true;
         read_published(publishing);
@@ -200,7 +204,7 @@ static bool finds_other_publication(struct publishing *publishing,
     return true;
 }
 
-/* The deliveries are told behind this. */
+/* The deliveries were told before this, and some may have settled. */
 static void was_published(void *context, const struct handoff_error *error)
 {
     struct publishing *publishing = context;
@@ -213,10 +217,10 @@ static void was_published(void *context, const struct handoff_error *error)
     }
     publishing->is_durable = true;
     handoff_channels_leave(&publishing->loop->client->channels, &publishing->ticket);
-    if (publishing->waits)
-        count_unsettled(publishing);
-    if (publishing->unsettled == 0)
+    if (!publishing->waits || publishing->nreceivers == 0)
         answer_as_made(publishing);
+    else if (publishing->unsettled == 0)
+        read_published(publishing);
 }
 
 /* ---- a repeat, and the end of a wait ---------------------------------------------------------
@@ -285,11 +289,14 @@ static bool watch_a_delivery(struct publishing *publishing)
 
 static void begin_publishing(struct publishing *publishing);
 
+/* Once it is there, a subscriber that catches up finds it, and need not wait until this is over. */
 static void publication_was_read(struct handoff_store_read *read)
 {
     struct publishing *publishing = publishing_of_read(read);
     const bool unknown = publishing->by_key && publishing->error.code == HANDOFF_ERR_NOT_FOUND;
     publishing->repeats &= !unknown;
+    if (!unknown)
+        handoff_channels_leave(&publishing->loop->client->channels, &publishing->ticket);
     if (unknown && publishing->conflict.code != HANDOFF_OK)
         fail_publishing(publishing, &publishing->conflict);
     else if (unknown)
@@ -383,7 +390,9 @@ static enum handoff_code hand_over_publication(struct publishing *publishing,
            sizeof submission->request_digest);
     if (!publication->receivers || !keep_made(publishing, submission, publication->at_ms))
         return handoff_error_no_memory(error);
-    return handoff_engine_publish(publishing->loop->lane, publication, error);
+    enum handoff_code code = handoff_engine_publish(publishing->loop->lane, publication, error);
+    count_unsettled(publishing);
+    return code;
 }
 
 /* ---- a request ------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/calls/filters.h"
 #include "client/calls/read.h"
 #include "client/calls/render.h"
 #include "client/envelope/read.h"
@@ -65,7 +66,8 @@ static void describe_stored(const struct handoff_stored *stored, struct handoff_
                                       .summary = stored->summary,
                                       .error_said = stored->error,
                                       .replays = standing->replays,
-                                      .previous = stored->previous};
+                                      .previous = stored->previous,
+                                      .replaced_by = stored->replaced_by};
     base_uuid_format(&stored->id, status->label.id);
 }
 
@@ -321,6 +323,7 @@ enum handoff_code handoff_read_list(struct handoff_client *client,
         .task_id = base_span_text(query->task_id),
         .party = base_span_text(query->caller),
     };
+    const struct handoff_filtered filtered = {.target = query->target, .reason = query->reason};
     struct base_arena arena;
     struct handoff_stored *list = NULL;
     struct base_buffer out = {0};
@@ -335,7 +338,7 @@ enum handoff_code handoff_read_list(struct handoff_client *client,
     base_arena_init(&arena, 0);
     code = handoff_store_list(client->store, &filter, &arena, &list, &count, error);
     if (code == HANDOFF_OK && count == 0 && !query->cursor)
-        code = handoff_agents_check_filter(client->agents, query->target, error);
+        code = handoff_check_filters(client, &filtered, error);
     base_buffer_text(&out, "{\"items\":[");
     if (code == HANDOFF_OK)
         code = handoff_read_write_items(client, &out, list, count, false, error);

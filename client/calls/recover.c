@@ -3,9 +3,10 @@
  * Fetches memories for the receiver of a handoff: what its envelope lacks, or what it names.
  *
  * A reader thread checks who asks, and reads what is missing and in which scopes the request of the
- * handoff looked. Then the spine is asked, past any cache. What was missing and is found is noted
- * with the handoff before the answer. A spine that fails is no error of the call: the answer lists
- * what could not be fetched, and why.
+ * handoff looked. Then the spine is asked, past any cache. A caller whose token is bound to scopes
+ * gets memories of these, and those that the envelope names, which it was given. What was missing
+ * and is found is noted with the handoff before the answer. A spine that fails is no error of the
+ * call: the answer lists what could not be fetched, and why.
  *
  * On the loop's thread.
  */
@@ -44,6 +45,7 @@ struct recovering {
 
     /* what is asked; copies in the arena */
     const char *id, *caller;
+    struct handoff_scopes bound; /* those of the caller's token; `all`: it is bound to none */
     bool missing;
     const char **named;
     size_t nnamed;
@@ -53,6 +55,8 @@ struct recovering {
     struct base_uuid uuid;
     struct base_span *missed; /* what the envelope lists as missing, and open gaps */
     size_t nmissed;
+    struct base_span *given; /* ids that the envelope names, sorted; read for a bound caller */
+    size_t ngiven;
     struct handoff_error error;
 
     struct base_span *ids; /* that the spine is asked for */
@@ -127,7 +131,7 @@ static enum handoff_code read_scopes(struct recovering *recovering, struct hando
     return code;
 }
 
-static int compare_missed(const void *left, const void *right)
+static int compare_named(const void *left, const void *right)
 {
     const struct base_span *a = left, *b = right;
     const size_t shorter = a->size < b->size ? a->size : b->size;
@@ -170,6 +174,38 @@ static enum handoff_code add_missed_in(struct recovering *recovering, struct bas
     return add_missed(recovering, member ? yyjson_obj_get(root, member) : root, error);
 }
 
+/* What the envelope gave its receiver, whatever its token is bound to: what it carries, and what it
+   lists as missing. Gaps are no part of it: a receiver flags as one what it likes. */
+static enum handoff_code read_given(struct recovering *recovering, struct base_span body,
+                                    struct handoff_error *error)
+{
+    size_t i, n;
+    yyjson_doc *doc;
+    yyjson_val *entry;
+    if (recovering->bound.all || body.size == 0)
+        return HANDOFF_OK;
+    enum handoff_code code = base_json_read_in(&recovering->arena, body, "handoff", &doc, error);
+    if (code != HANDOFF_OK)
+        return code;
+    yyjson_val *refs = yyjson_obj_get(yyjson_doc_get_root(doc), "memory_refs");
+    yyjson_val *lacked = yyjson_obj_get(yyjson_doc_get_root(doc), "missing");
+    const size_t most = yyjson_arr_size(refs) + yyjson_arr_size(lacked) + 1;
+    struct base_span *given = base_arena_alloc(&recovering->arena, most * sizeof *given);
+    if (!given)
+        return handoff_error_no_memory(error);
+    yyjson_arr_foreach(refs, i, n, entry)
+    {
+        given[recovering->ngiven++] = base_json_span(entry);
+    }
+    yyjson_arr_foreach(lacked, i, n, entry)
+    {
+        given[recovering->ngiven++] = base_json_span(yyjson_obj_get(entry, "id"));
+    }
+    qsort(given, recovering->ngiven, sizeof *given, compare_named);
+    recovering->given = given;
+    return HANDOFF_OK;
+}
+
 /* Where retention removed the envelope, what it lacked is not known any more: that matters only to
    a call that asks for it. */
 static enum handoff_code read_missed(struct recovering *recovering,
@@ -182,11 +218,13 @@ static enum handoff_code read_missed(struct recovering *recovering,
     if (code == HANDOFF_ERR_ENVELOPE_REMOVED && !recovering->missing)
         code = handoff_error_clear(error);
     if (code == HANDOFF_OK)
+        code = read_given(recovering, envelope.body, error);
+    if (code == HANDOFF_OK)
         code = add_missed_in(recovering, envelope.body, "missing", error);
     if (code == HANDOFF_OK)
         code = add_missed_in(recovering, stored->gaps, NULL, error);
     if (recovering->nmissed > 0)
-        qsort(recovering->missed, recovering->nmissed, sizeof *recovering->missed, compare_missed);
+        qsort(recovering->missed, recovering->nmissed, sizeof *recovering->missed, compare_named);
     return code;
 }
 
@@ -229,10 +267,14 @@ static bool spine_failed(const struct recovering *recovering)
     return handoff_spine_is_lost(&recovering->resolve.call);
 }
 
+static bool is_in_sorted(const struct base_span *sorted, size_t count, struct base_span id)
+{
+    return count > 0 && bsearch(&id, sorted, count, sizeof id, compare_named) != NULL;
+}
+
 static bool was_missed(const struct recovering *recovering, struct base_span id)
 {
-    return recovering->nmissed > 0 &&
-           bsearch(&id, recovering->missed, recovering->nmissed, sizeof id, compare_missed) != NULL;
+    return is_in_sorted(recovering->missed, recovering->nmissed, id);
 }
 
 static void write_all_absent(struct base_buffer *out, const struct recovering *recovering)
@@ -346,6 +388,44 @@ static void note_recovered(struct recovering *recovering)
         answer_recovered(recovering);
 }
 
+static bool was_given(const struct recovering *recovering, struct base_span id)
+{
+    return is_in_sorted(recovering->given, recovering->ngiven, id);
+}
+
+static bool may_fetch(const struct recovering *recovering, const struct handoff_memory *memory)
+{
+    return handoff_scopes_see(&recovering->bound, memory->scope) ||
+           was_given(recovering, memory->id) ||
+           (memory->pinned && recovering->resolve.pins &&
+            was_given(recovering, base_span_text(all_pins)));
+}
+
+/* What the caller may not see is not there, as for GET /v1/memories. False: out of memory. */
+static bool hide_other_scopes(struct recovering *recovering)
+{
+    struct handoff_spine_resolve *resolve = &recovering->resolve;
+    size_t kept = 0;
+    if (recovering->bound.all || resolve->found_count == 0)
+        return true;
+    struct base_span *missing = base_arena_alloc(
+        &recovering->arena, (resolve->missing_count + resolve->found_count) * sizeof *missing);
+    if (!missing)
+        return false;
+    if (resolve->missing_count > 0)
+        memcpy(missing, resolve->missing, resolve->missing_count * sizeof *missing);
+    resolve->missing = missing;
+    for (size_t i = 0; i < resolve->found_count; i++) {
+        const struct handoff_found_memory *found = &resolve->found[i];
+        if (may_fetch(recovering, &found->memory))
+            resolve->found[kept++] = *found;
+        else if (found->origin & HANDOFF_ORIGIN_ASKED)
+            missing[resolve->missing_count++] = found->memory.id;
+    }
+    resolve->found_count = kept;
+    return true;
+}
+
 static void memories_were_resolved(struct handoff_spine_call *call)
 {
     struct recovering *recovering = BASE_CONTAINER_OF(call, struct recovering, resolve.call);
@@ -353,6 +433,8 @@ static void memories_were_resolved(struct handoff_spine_call *call)
     struct handoff_client *client = recovering->loop->client;
     handoff_client_tell_spine(client, HANDOFF_OPERATION_RESOLVE, call,
                               base_monotonic_ns(client->assembler.clock) - recovering->began_ns);
+    if (call->error.code == HANDOFF_OK && !hide_other_scopes(recovering))
+        handoff_error_no_memory(&call->error);
     if (call->error.code != HANDOFF_OK && !spine_failed(recovering))
         fail_recovering(recovering, &call->error);
     else
@@ -430,25 +512,27 @@ static enum handoff_code check_named(const struct handoff_recovery_query *query,
     return HANDOFF_OK;
 }
 
-/* False: out of memory. */
-static bool copy_query(struct recovering *recovering, const char *id,
-                       const struct handoff_recovery_query *query, const char *caller)
+static enum handoff_code copy_query(struct recovering *recovering, const char *id,
+                                    const struct handoff_recovery_query *query, const char *caller,
+                                    struct handoff_error *error)
 {
     struct base_arena *arena = &recovering->arena;
+    const char *scopes = query->scopes ? base_arena_strdup(arena, query->scopes) : NULL;
     const size_t count = query->memories.count;
     recovering->missing = query->missing;
     recovering->id = base_arena_strdup(arena, id);
     recovering->caller = caller ? base_arena_strdup(arena, caller) : NULL;
     recovering->named = base_arena_calloc(arena, count + 1, sizeof *recovering->named);
-    if (!recovering->id || (caller && !recovering->caller) || !recovering->named)
-        return false;
+    if (!recovering->id || (caller && !recovering->caller) || !recovering->named ||
+        (query->scopes && !scopes))
+        return handoff_error_no_memory(error);
     for (; recovering->nnamed < count; recovering->nnamed++) {
         const char *copy = base_arena_strdup(arena, query->memories.ids[recovering->nnamed]);
         if (!copy)
-            return false;
+            return handoff_error_no_memory(error);
         recovering->named[recovering->nnamed] = copy;
     }
-    return true;
+    return handoff_scopes_of_text(scopes, "scope", arena, &recovering->bound, error);
 }
 
 void handoff_recover_memories(struct handoff_loop *loop, const char *id,
@@ -472,8 +556,7 @@ void handoff_recover_memories(struct handoff_loop *loop, const char *id,
     recovering->context = context;
     base_arena_init(&recovering->arena, 0);
     loop->pending++;
-    if (!copy_query(recovering, id, query, caller)) {
-        handoff_error_no_memory(&error);
+    if (copy_query(recovering, id, query, caller, &error) != HANDOFF_OK) {
         fail_recovering(recovering, &error);
         return;
     }

@@ -62,24 +62,28 @@ static void read_excerpt(struct base_buffer *out, struct base_span envelope)
 
 enum { USUAL_SIZE = 640 }; /* of a handoff that lacks no memories */
 
-/* null if it begins a chain. */
-static void write_previous_id(struct base_buffer *out, const struct base_uuid *previous)
+static bool is_set(const struct base_uuid *id)
 {
-    static const struct base_uuid none;
-    char id[BASE_UUID_TEXT];
-    base_json_write_name(out, "previous_id");
-    if (memcmp(previous, &none, sizeof none) == 0) {
-        base_buffer_text(out, "null");
+    static const struct base_uuid nil;
+    return memcmp(id, &nil, sizeof nil) != 0;
+}
+
+/* null for nil. */
+static void render_id(struct base_buffer *out, const char *key, const struct base_uuid *id)
+{
+    char text[BASE_UUID_TEXT];
+    if (!is_set(id)) {
+        write_value(out, key, NULL);
         return;
     }
-    base_uuid_format(previous, id);
-    base_json_write_string(out, base_span_text(id));
+    base_uuid_format(id, text);
+    render_text(out, key, base_span_text(text));
 }
 
 /* What a list of handoffs is read for. */
 static void write_gist(struct base_buffer *out, const struct handoff_status *status)
 {
-    write_previous_id(out, &status->previous);
+    render_id(out, "previous_id", &status->previous);
     if (status->summary.data)
         render_text(out, "summary", status->summary);
     render_text(out, "error", status->error_said);
@@ -107,6 +111,8 @@ static void write_handoff(struct base_buffer *out, const struct handoff_status *
     render_time(out, "created_at", status->label.created_ms);
     render_time(out, "settled_at", status->settled_ms);
     render_text(out, "reason", base_span_text(handoff_status_reason(status)));
+    if (is_set(&status->replaced_by))
+        render_id(out, "replaced_by", &status->replaced_by);
     if (listed)
         write_gist(out, status);
     if (status->progress.text.data) {
@@ -152,19 +158,6 @@ void handoff_object_write_attempt(struct base_buffer *out, const struct handoff_
     render_text(out, "error", attempt->error);
     render_text(out, "peer", attempt->peer);
     base_buffer_byte(out, '}');
-}
-
-/* null for nil. */
-static void render_id(struct base_buffer *out, const char *key, const struct base_uuid *id)
-{
-    static const struct base_uuid nil;
-    char text[BASE_UUID_TEXT];
-    if (memcmp(id, &nil, sizeof nil) == 0) {
-        write_value(out, key, NULL);
-        return;
-    }
-    base_uuid_format(id, text);
-    render_text(out, key, base_span_text(text));
 }
 
 /* "a,b" as ["a","b"]. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/assemble/request.h"
+#include "client/calls/filters.h"
 #include "client/client.h"
 #include "client/deliver/decide.h"
 #include "lib/base/check.h"
@@ -447,6 +448,8 @@ static enum handoff_code check(const struct handoff_loop *loop,
                                struct handoff_error *error)
 {
     if (handoff_agents_check_filter(loop->client->agents, query->target, error) != HANDOFF_OK)
+        return error->code;
+    if (handoff_check_reason(query->reason, error) != HANDOFF_OK)
         return error->code;
     if (query->to && !handoff_agents_find(loop->client->agents, base_span_text(query->to)))
         return handoff_agents_refuse_unknown(loop->client->agents, base_span_text(query->to), "to",

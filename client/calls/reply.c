@@ -2,6 +2,8 @@
 /* A handoff as an answer: its JSON object, and the error for how it ended. */
 #include "client/calls/reply.h"
 
+#include <string.h>
+
 #include "client/assemble/assemble.h"
 #include "client/calls/render.h"
 #include "client/model/model.h"
@@ -84,11 +86,25 @@ void handoff_answer_with_standing(handoff_answered *answered, void *context,
     answer_with(answered, context, status, created, &status->error);
 }
 
+void handoff_keep_source(char to[HANDOFF_NAME_MAX + 1], struct base_span source)
+{
+    const size_t size = source.size <= HANDOFF_NAME_MAX ? source.size : 0;
+    if (size > 0)
+        memcpy(to, source.data, size);
+    to[size] = '\0';
+}
+
+void handoff_give_rejection(handoff_answered *answered, void *context,
+                            const struct handoff_error *error, const char *source)
+{
+    const struct handoff_result result = {.error = *error, .source = source[0] ? source : NULL};
+    answered(context, &result);
+}
+
 void handoff_give_error(handoff_answered *answered, void *context,
                         const struct handoff_error *error)
 {
-    const struct handoff_result result = {.error = *error};
-    answered(context, &result);
+    handoff_give_rejection(answered, context, error, "");
 }
 
 void handoff_give_no_memory(handoff_answered *answered, void *context)

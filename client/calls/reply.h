@@ -3,6 +3,7 @@
 #ifndef HANDOFF_CALLS_REPLY_H
 #define HANDOFF_CALLS_REPLY_H
 
+#include "client/assemble/request.h"
 #include "client/deliver/delivery.h"
 #include "client/handoff.h"
 #include "lib/base/buffer.h"
@@ -19,6 +20,11 @@ void handoff_answer_with_standing(handoff_answered *answered, void *context,
                                   const struct handoff_status *status, bool created);
 void handoff_give_error(handoff_answered *answered, void *context,
                         const struct handoff_error *error);
+/* Copies the name of a sender, which may be absent. */
+void handoff_keep_source(char to[HANDOFF_NAME_MAX + 1], struct base_span source);
+/* The same, where the request names its sender; "": the sender is not known. */
+void handoff_give_rejection(handoff_answered *answered, void *context,
+                            const struct handoff_error *error, const char *source);
 void handoff_give_no_memory(handoff_answered *answered, void *context);
 
 #endif

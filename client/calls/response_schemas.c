@@ -125,6 +125,7 @@ static const struct handoff_field handoff_rows[] = {
     ROW("created_at", TIME, .doc = "when it was accepted"),
     ROW("settled_at", TIME, .nullable = true, .doc = "when it finished; null until then"),
     ROW("reason", TEXT, .doc = "why it is no longer being delivered; otherwise empty"),
+    MAYBE("replaced_by", UUID, .doc = "the handoff that took its place, if an operator edited it"),
     MAYBE("summary", TEXT, .doc = "in a list: the beginning of what the receiver should do"),
     MAYBE("error", TEXT, .doc = "likewise: why its last attempt failed; empty if it did not"),
     MAYBE("replays", WHOLE, .doc = "likewise: how often it was replayed"),

@@ -65,13 +65,23 @@ static void end_sending(struct handoff_sending *sending)
     base_free(sending);
 }
 
+/* Whose request it is: a key was read with its sender, also where the rest is wrong. */
+static struct base_span source_of_sending(const struct handoff_sending *sending)
+{
+    if (sending->source[0] || !sending->assembly)
+        return base_span_text(sending->source);
+    return sending->assembly->request.source_agent;
+}
+
 void handoff_sending_fail(struct handoff_sending *sending, const struct handoff_error *error)
 {
     handoff_answered *answered = sending->answered;
     void *context = sending->context;
     struct handoff_error copy = *error; /* the error may be in the assembly */
+    char source[HANDOFF_NAME_MAX + 1];
+    handoff_keep_source(source, source_of_sending(sending));
     end_sending(sending);
-    handoff_give_error(answered, context, &copy);
+    handoff_give_rejection(answered, context, &copy, source);
 }
 
 /* To be parked is no failure where that was asked for. */

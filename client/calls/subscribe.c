@@ -68,16 +68,17 @@ static void subscription_written(struct handoff_store_job *job)
     BASE_CHECK_MAGIC(subscribing, SUBSCRIBING_MAGIC);
     const struct handoff_stored_subscription *row = &subscribing->put.row;
     struct handoff_channels *channels = &subscribing->loop->client->channels;
-    const bool written = job->error.code == HANDOFF_OK;
-    const uint64_t number = handoff_channels_end_change(channels, row->channel, row->receiver,
-                                                        written ? row->state : subscribing->was);
     subscribing->loop->pending--;
-    if (written && row->state == HANDOFF_SUBSCRIPTION_CATCHING_UP)
-        (void)handoff_catch_up_begin(subscribing->loop, row, number);
-    if (written)
-        give_subscription(subscribing);
-    else
+    if (job->error.code != HANDOFF_OK) {
+        handoff_channels_give_up_change(channels, row->channel, row->receiver);
         handoff_give_error(subscribing->answered, subscribing->context, &job->error);
+    } else {
+        const uint64_t number =
+            handoff_channels_end_change(channels, row->channel, row->receiver, row->state);
+        if (row->state == HANDOFF_SUBSCRIPTION_CATCHING_UP)
+            (void)handoff_catch_up_begin(subscribing->loop, row, number);
+        give_subscription(subscribing);
+    }
     subscribing->magic = 0;
     base_free(subscribing);
 }
@@ -150,7 +151,8 @@ static struct subscribing *make_subscribing(struct handoff_loop *loop, const cha
     memcpy(made->agent, agent, strlen(agent) + 1);
     made->put.row.channel = base_span_text(made->channel);
     made->put.row.receiver = base_span_text(made->agent);
-    made->put.row.at_ms = base_wall_ms(loop->client->assembler.clock);
+    made->put.row.at_ms = handoff_channels_time_of_change(
+        &loop->client->channels, base_wall_ms(loop->client->assembler.clock));
     made->put.job.mailbox = loop->lane->mailbox;
     made->put.job.done = subscription_written;
     return made;
@@ -187,7 +189,7 @@ static enum handoff_code begin_change(struct subscribing *subscribing, bool leav
         return code;
     code = decide_leaving(subscribing, configured, error);
     if (code != HANDOFF_OK)
-        handoff_channels_end_change(channels, row->channel, row->receiver, subscribing->was);
+        handoff_channels_give_up_change(channels, row->channel, row->receiver);
     return code;
 }
 

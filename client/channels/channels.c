@@ -11,16 +11,6 @@
 #include "lib/base/memory.h"
 #include "lib/base/nearest.h"
 
-struct handoff_subscription {
-    TAILQ_ENTRY(handoff_subscription) entry;
-    const char *channel, *receiver;
-    enum handoff_subscription_state state; /* as it is on disk, unless it is changing */
-    bool changing;                         /* being stored: no other change may start */
-    bool included; /* of one that is catching up: new publications include it again */
-    uint64_t number;
-    char names[];
-};
-
 struct handoff_channel_set {
     struct base_arena arena; /* holds all that follows */
     struct handoff_channel_options *items;
@@ -85,19 +75,15 @@ void handoff_channels_init(struct handoff_channels *channels)
 {
     pthread_rwlock_init(&channels->lock, NULL);
     channels->set = NULL;
-    TAILQ_INIT(&channels->subscriptions);
+    handoff_subscribed_init(&channels->subscribed);
     TAILQ_INIT(&channels->tickets);
     handoff_feeds_init(&channels->feeds);
 }
 
 void handoff_channels_free(struct handoff_channels *channels)
 {
-    struct handoff_subscription *subscription;
     handoff_channel_set_free(&channels->set);
-    while ((subscription = TAILQ_FIRST(&channels->subscriptions))) {
-        TAILQ_REMOVE(&channels->subscriptions, subscription, entry);
-        base_free(subscription);
-    }
+    handoff_subscribed_free(&channels->subscribed);
     handoff_feeds_free(&channels->feeds);
     pthread_rwlock_destroy(&channels->lock);
 }
@@ -106,38 +92,10 @@ void handoff_channels_free(struct handoff_channels *channels)
  */
 
 /* Under the lock, as all of this part that is static. */
-static struct handoff_subscription *find_subscription(struct handoff_channels *channels,
-                                                      struct base_span channel,
-                                                      struct base_span receiver)
-{
-    struct handoff_subscription *subscription;
-    TAILQ_FOREACH (subscription, &channels->subscriptions, entry) {
-        if (base_span_equal(base_span_text(subscription->receiver), receiver) &&
-            base_span_equal(base_span_text(subscription->channel), channel))
-            return subscription;
-    }
-    return NULL;
-}
-
 static bool is_subscriber(const struct handoff_subscription *subscription)
 {
     return subscription->state == HANDOFF_SUBSCRIPTION_CURRENT ||
            subscription->state == HANDOFF_SUBSCRIPTION_CATCHING_UP;
-}
-
-/* NULL: out of memory. */
-static struct handoff_subscription *make_subscription(struct base_span channel,
-                                                      struct base_span receiver)
-{
-    struct handoff_subscription *made =
-        base_calloc(1, sizeof *made + channel.size + receiver.size + 2);
-    if (!made)
-        return NULL;
-    memcpy(made->names, channel.data, channel.size);
-    memcpy(made->names + channel.size + 1, receiver.data, receiver.size);
-    made->channel = made->names;
-    made->receiver = made->names + channel.size + 1;
-    return made;
 }
 
 static const struct handoff_channel_options *find_channel(const struct handoff_channel_set *set,
@@ -169,28 +127,39 @@ static enum handoff_code refuse_change(enum handoff_code code, const char *messa
     return code;
 }
 
-/* `made` is put into the list, where it is needed; else it is left to the caller. */
+static enum handoff_code check_share(const struct handoff_channels *channels,
+                                     struct base_span receiver, struct handoff_error *error)
+{
+    if (channels->subscribed.count >= HANDOFF_SUBSCRIPTIONS_MAX)
+        return refuse_change(HANDOFF_ERR_CONFLICT,
+                             "there are 10,000 subscriptions; remove those that are not needed",
+                             receiver, error);
+    if (handoff_subscribed_count(&channels->subscribed, receiver) >=
+        HANDOFF_SUBSCRIPTIONS_OF_AGENT_MAX)
+        return refuse_change(HANDOFF_ERR_CONFLICT,
+                             "the agent has 1,000 subscriptions; remove those that are not needed",
+                             receiver, error);
+    return HANDOFF_OK;
+}
+
+/* `made` is taken over where it is needed; else it is left to the caller. */
 static enum handoff_code take_change(struct handoff_channels *channels,
-                                     struct handoff_subscription **made, struct base_span channel,
-                                     struct base_span receiver,
+                                     struct handoff_new_subscription *made,
+                                     struct base_span channel, struct base_span receiver,
                                      enum handoff_subscription_state *was,
                                      struct handoff_error *error)
 {
-    struct handoff_subscription *found = find_subscription(channels, channel, receiver);
+    struct handoff_subscription *found =
+        handoff_subscribed_find(&channels->subscribed, channel, receiver);
     if (found && found->changing)
         return refuse_change(HANDOFF_ERR_CONFLICT,
                              "another change of this subscription is being stored; retry", receiver,
                              error);
-    if (!found && channels->nsubscriptions >= HANDOFF_SUBSCRIPTIONS_MAX)
-        return refuse_change(HANDOFF_ERR_CONFLICT,
-                             "there are 10,000 subscriptions; remove those that are not needed",
-                             receiver, error);
-    if (!found) {
-        found = *made;
-        *made = NULL;
-        TAILQ_INSERT_TAIL(&channels->subscriptions, found, entry);
-        channels->nsubscriptions++;
-    }
+    enum handoff_code code = found ? HANDOFF_OK : check_share(channels, receiver, error);
+    if (code != HANDOFF_OK)
+        return code;
+    if (!found)
+        found = handoff_subscribed_add(&channels->subscribed, made);
     found->changing = true;
     *was = found->state;
     return HANDOFF_OK;
@@ -202,22 +171,33 @@ enum handoff_code handoff_channels_begin_change(struct handoff_channels *channel
                                                 enum handoff_subscription_state *was,
                                                 struct handoff_error *error)
 {
-    struct handoff_subscription *made = make_subscription(channel, receiver);
-    if (!made)
+    struct handoff_new_subscription made;
+    if (!handoff_subscribed_make(&made, channel, receiver))
         return handoff_error_no_memory(error);
     pthread_rwlock_wrlock(&channels->lock);
     *configured = is_configured_receiver(find_channel(channels->set, channel), receiver);
     enum handoff_code code = take_change(channels, &made, channel, receiver, was, error);
     pthread_rwlock_unlock(&channels->lock);
-    base_free(made);
+    handoff_new_subscription_free(&made);
     return code;
+}
+
+int64_t handoff_channels_time_of_change(struct handoff_channels *channels, int64_t now_ms)
+{
+    pthread_rwlock_wrlock(&channels->lock);
+    const int64_t last_ms = channels->last_change_ms;
+    const int64_t time_ms = now_ms > last_ms ? now_ms : last_ms + 1;
+    channels->last_change_ms = time_ms;
+    pthread_rwlock_unlock(&channels->lock);
+    return time_ms;
 }
 
 /* Whoever is in none of the two receives nothing. */
 static bool receives(struct handoff_channels *channels, struct base_span channel,
                      struct base_span receiver)
 {
-    const struct handoff_subscription *found = find_subscription(channels, channel, receiver);
+    const struct handoff_subscription *found =
+        handoff_subscribed_find(&channels->subscribed, channel, receiver);
     if (found && found->state != HANDOFF_SUBSCRIPTION_NONE)
         return is_subscriber(found);
     return is_configured_receiver(find_channel(channels->set, channel), receiver);
@@ -233,34 +213,55 @@ static void update_feed(struct handoff_channels *channels, struct base_span chan
     handoff_feeds_subscribe(&channels->feeds, channel, receiver, subscribed);
 }
 
+/* The change is over; an entry without a state is left to the caller to free. */
+static void stop_changing(struct handoff_channels *channels, struct handoff_subscription *found,
+                          struct handoff_new_subscription *removed)
+{
+    found->changing = false;
+    *removed = (struct handoff_new_subscription){0};
+    if (found->state == HANDOFF_SUBSCRIPTION_NONE)
+        handoff_subscribed_remove(&channels->subscribed, found, removed);
+}
+
 uint64_t handoff_channels_end_change(struct handoff_channels *channels, struct base_span channel,
                                      struct base_span receiver, enum handoff_subscription_state to)
 {
+    struct handoff_new_subscription removed;
     pthread_rwlock_wrlock(&channels->lock);
-    struct handoff_subscription *found = find_subscription(channels, channel, receiver);
+    struct handoff_subscription *found =
+        handoff_subscribed_find(&channels->subscribed, channel, receiver);
     BASE_CHECK(found && found->changing);
     const uint64_t number = ++channels->last_change;
-    found->changing = false;
     found->included = false;
     found->state = to;
     found->number = number;
-    if (to == HANDOFF_SUBSCRIPTION_NONE) {
-        TAILQ_REMOVE(&channels->subscriptions, found, entry);
-        channels->nsubscriptions--;
-    }
+    stop_changing(channels, found, &removed);
     pthread_rwlock_unlock(&channels->lock);
-    if (to == HANDOFF_SUBSCRIPTION_NONE)
-        base_free(found);
+    handoff_new_subscription_free(&removed);
     update_feed(channels, channel, receiver);
     return number;
+}
+
+void handoff_channels_give_up_change(struct handoff_channels *channels, struct base_span channel,
+                                     struct base_span receiver)
+{
+    struct handoff_new_subscription removed;
+    pthread_rwlock_wrlock(&channels->lock);
+    struct handoff_subscription *found =
+        handoff_subscribed_find(&channels->subscribed, channel, receiver);
+    BASE_CHECK(found && found->changing);
+    stop_changing(channels, found, &removed);
+    pthread_rwlock_unlock(&channels->lock);
+    handoff_new_subscription_free(&removed);
 }
 
 bool handoff_channels_sweep(struct handoff_channels *channels, struct base_span channel,
                             struct base_span receiver, uint64_t number, enum handoff_sweep sweep)
 {
     pthread_rwlock_wrlock(&channels->lock);
-    struct handoff_subscription *found = find_subscription(channels, channel, receiver);
-    const bool is_same = found && found->number == number && !found->changing;
+    struct handoff_subscription *found =
+        handoff_subscribed_find(&channels->subscribed, channel, receiver);
+    const bool is_same = found && found->number == number; /* a change in progress may fail */
     if (is_same && sweep == HANDOFF_SWEEP_INCLUDE)
         found->included = true;
     if (is_same && sweep == HANDOFF_SWEEP_DONE)
@@ -305,18 +306,31 @@ void handoff_channels_put_in_force(struct handoff_channels *channels,
 
 /* ---- looking up ------------------------------------------------------------------------------ */
 
+/* Of one that is in the table, or NULL. */
+static size_t count_subscribers(const struct handoff_subscribed_channel *channel)
+{
+    const struct handoff_subscription *subscription;
+    size_t count = 0;
+    if (!channel)
+        return 0;
+    TAILQ_FOREACH (subscription, &channel->subscriptions, entry) {
+        count += is_subscriber(subscription);
+    }
+    return count;
+}
+
 static enum handoff_code refuse_channel(const struct handoff_channels *channels,
                                         struct base_span name, struct handoff_error *error)
 {
     const enum handoff_code code = HANDOFF_ERR_UNKNOWN_CHANNEL;
     const struct handoff_channel_set *set = channels->set;
-    const struct handoff_subscription *subscription;
+    const struct handoff_subscribed_channel *subscribed;
     struct base_nearest nearest = base_nearest_begin(name.data, name.size);
     for (size_t i = 0; set && i < set->count; i++)
         base_nearest_offer(&nearest, set->items[i].name, strlen(set->items[i].name));
-    TAILQ_FOREACH (subscription, &channels->subscriptions, entry) {
-        if (is_subscriber(subscription))
-            base_nearest_offer(&nearest, subscription->channel, strlen(subscription->channel));
+    TAILQ_FOREACH (subscribed, &channels->subscribed.channels, entry) {
+        if (count_subscribers(subscribed) > 0)
+            base_nearest_offer(&nearest, subscribed->name, strlen(subscribed->name));
     }
     handoff_error_set(error, code, handoff_code_meaning(code), "channel", NULL);
     handoff_error_seen(error, "%.*s", (int)(name.size < 128 ? name.size : 128), name.data);
@@ -344,8 +358,8 @@ static bool fill_configured(struct handoff_channels *channels, struct base_arena
 {
     for (size_t i = 0; options && i < options->nreceivers; i++) {
         const char *name = options->receivers[i];
-        const struct handoff_subscription *found =
-            find_subscription(channels, base_span_text(options->name), base_span_text(name));
+        const struct handoff_subscription *found = handoff_subscribed_find(
+            &channels->subscribed, base_span_text(options->name), base_span_text(name));
         if (found && found->state == HANDOFF_SUBSCRIPTION_LEFT)
             continue;
         if (!add_to_channel(arena, channel, name, true, found))
@@ -354,14 +368,15 @@ static bool fill_configured(struct handoff_channels *channels, struct base_arena
     return true;
 }
 
-static bool fill_subscribed(const struct handoff_channels *channels, struct base_arena *arena,
-                            const struct handoff_channel_options *options, struct base_span name,
+static bool fill_subscribed(struct base_arena *arena, const struct handoff_channel_options *options,
+                            const struct handoff_subscribed_channel *subscribed,
                             struct handoff_channel *channel)
 {
     const struct handoff_subscription *subscription;
-    TAILQ_FOREACH (subscription, &channels->subscriptions, entry) {
+    if (!subscribed)
+        return true;
+    TAILQ_FOREACH (subscription, &subscribed->subscriptions, entry) {
         if (!is_subscriber(subscription) ||
-            !base_span_equal(base_span_text(subscription->channel), name) ||
             is_configured_receiver(options, base_span_text(subscription->receiver)))
             continue;
         if (!add_to_channel(arena, channel, subscription->receiver, false, subscription))
@@ -370,30 +385,21 @@ static bool fill_subscribed(const struct handoff_channels *channels, struct base
     return true;
 }
 
-static size_t count_subscribers(const struct handoff_channels *channels, struct base_span name)
-{
-    const struct handoff_subscription *subscription;
-    size_t count = 0;
-    TAILQ_FOREACH (subscription, &channels->subscriptions, entry) {
-        count += is_subscriber(subscription) &&
-                 base_span_equal(base_span_text(subscription->channel), name);
-    }
-    return count;
-}
-
 /* What the configuration, which may be NULL, and the subscriptions come to. */
 static bool merge_channel(struct handoff_channels *channels, struct base_arena *arena,
                           const struct handoff_channel_options *options, struct base_span name,
                           struct handoff_channel *channel)
 {
-    const size_t room = count_subscribers(channels, name) + (options ? options->nreceivers : 0) + 1;
+    const struct handoff_subscribed_channel *subscribed =
+        handoff_subscribed_find_channel(&channels->subscribed, name);
+    const size_t room = count_subscribers(subscribed) + (options ? options->nreceivers : 0) + 1;
     *channel = (struct handoff_channel){
         .name = base_arena_copy(arena, name.data, name.size),
         .token_budget = options ? options->token_budget : 0,
         .receivers = base_arena_calloc(arena, room, sizeof *channel->receivers)};
     return channel->name && channel->receivers &&
            fill_configured(channels, arena, options, channel) &&
-           fill_subscribed(channels, arena, options, name, channel);
+           fill_subscribed(arena, options, subscribed, channel);
 }
 
 enum handoff_code handoff_channels_find(struct handoff_channels *channels, struct base_span name,
@@ -403,7 +409,8 @@ enum handoff_code handoff_channels_find(struct handoff_channels *channels, struc
     enum handoff_code code = HANDOFF_OK;
     pthread_rwlock_rdlock(&channels->lock);
     const struct handoff_channel_options *found = find_channel(channels->set, name);
-    if (!found && count_subscribers(channels, name) == 0)
+    if (!found &&
+        count_subscribers(handoff_subscribed_find_channel(&channels->subscribed, name)) == 0)
         code = refuse_channel(channels, name, error);
     else if (!merge_channel(channels, arena, found, name, channel))
         code = handoff_error_no_memory(error);
@@ -411,37 +418,22 @@ enum handoff_code handoff_channels_find(struct handoff_channels *channels, struc
     return code;
 }
 
-/* The first subscription of a channel that is in no configuration. */
-static bool begins_channel(struct handoff_channels *channels,
-                           const struct handoff_subscription *subscription)
-{
-    const struct base_span name = base_span_text(subscription->channel);
-    const struct handoff_subscription *before = subscription;
-    if (!is_subscriber(subscription) || find_channel(channels->set, name))
-        return false;
-    while ((before = TAILQ_PREV(before, handoff_subscription_list, entry))) {
-        if (is_subscriber(before) && base_span_equal(base_span_text(before->channel), name))
-            return false;
-    }
-    return true;
-}
-
 static bool copy_all(struct handoff_channels *channels, struct base_arena *arena,
                      struct handoff_channel **list, size_t *count)
 {
-    const struct handoff_subscription *subscription;
+    const struct handoff_subscribed_channel *subscribed;
     const struct handoff_channel_set *set = channels->set;
     const size_t configured = set ? set->count : 0;
     *count = 0;
-    *list = base_arena_calloc(arena, configured + channels->nsubscriptions + 1, sizeof **list);
+    *list = base_arena_calloc(arena, configured + channels->subscribed.count + 1, sizeof **list);
     bool fine = *list != NULL;
     for (size_t i = 0; fine && i < configured; i++)
         fine = merge_channel(channels, arena, &set->items[i], base_span_text(set->items[i].name),
                              &(*list)[(*count)++]);
-    TAILQ_FOREACH (subscription, &channels->subscriptions, entry) {
-        if (fine && begins_channel(channels, subscription))
-            fine = merge_channel(channels, arena, NULL, base_span_text(subscription->channel),
-                                 &(*list)[(*count)++]);
+    TAILQ_FOREACH (subscribed, &channels->subscribed.channels, entry) {
+        const struct base_span name = base_span_text(subscribed->name);
+        if (fine && count_subscribers(subscribed) > 0 && !find_channel(set, name))
+            fine = merge_channel(channels, arena, NULL, name, &(*list)[(*count)++]);
     }
     return fine;
 }

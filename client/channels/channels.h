@@ -20,16 +20,14 @@
 #include <sys/queue.h>
 
 #include "client/channels/feeds.h"
+#include "client/channels/subscribed.h"
 #include "client/handoff.h"
 #include "client/store/subscriptions.h"
 #include "lib/base/arena.h"
 #include "lib/base/error.h"
 #include "lib/base/span.h"
 
-enum { HANDOFF_SUBSCRIPTIONS_MAX = 10000 }; /* in memory, and looked through for each publication */
-
 struct handoff_channel_set;
-struct handoff_subscription;
 
 /* Of a publication, from before its receivers are looked up until its commit. */
 struct handoff_channel_ticket {
@@ -40,10 +38,10 @@ struct handoff_channel_ticket {
 struct handoff_channels {
     pthread_rwlock_t lock;           /* held to look something up, or to change a pointer */
     struct handoff_channel_set *set; /* NULL: there are none */
-    TAILQ_HEAD(handoff_subscription_list, handoff_subscription) subscriptions;
-    size_t nsubscriptions;
+    struct handoff_subscribed subscribed;
     TAILQ_HEAD(handoff_channel_tickets, handoff_channel_ticket) tickets; /* the oldest first */
     uint64_t last_ticket, last_change;
+    int64_t last_change_ms;     /* no two changes have the same time */
     struct handoff_feeds feeds; /* has its own lock */
 };
 
@@ -109,13 +107,17 @@ enum handoff_code handoff_channels_begin_change(struct handoff_channels *channel
                                                 bool *configured,
                                                 enum handoff_subscription_state *was,
                                                 struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* The change is on disk, or was given up (`to` is what it was). The number tells this change from
-   others. */
+/* When a change is decided: now, or a little later, so that no other one has the same time. */
+int64_t handoff_channels_time_of_change(struct handoff_channels *channels, int64_t now_ms);
+/* The change is on disk. The number tells this change from others. */
 uint64_t handoff_channels_end_change(struct handoff_channels *channels, struct base_span channel,
                                      struct base_span receiver, enum handoff_subscription_state to);
+/* The change was given up: the subscription is what it was, and a run that catches up goes on. */
+void handoff_channels_give_up_change(struct handoff_channels *channels, struct base_span channel,
+                                     struct base_span receiver);
 
 /* Of a subscription that is catching up since the change of that number: it is included in
-   publications from now on (SWEEPING), or has caught up. false: it was changed meanwhile. */
+   publications from now on (INCLUDE), or has caught up (DONE). false: it was changed meanwhile. */
 enum handoff_sweep { HANDOFF_SWEEP_LOOK, HANDOFF_SWEEP_INCLUDE, HANDOFF_SWEEP_DONE };
 bool handoff_channels_sweep(struct handoff_channels *channels, struct base_span channel,
                             struct base_span receiver, uint64_t number, enum handoff_sweep sweep);

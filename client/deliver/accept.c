@@ -97,7 +97,7 @@ static void take_shared(struct handoff_delivery *delivery,
 {
     struct handoff_store_accept *accept = &delivery->write.accept;
     accept->publication = delivery->publication;
-    accept->late = submission->late;
+    accept->late = delivery->late = submission->late;
     accept->put.shares = delivery->publication;
     accept->put.contribution = delivery->shared->contribution;
     accept->put.parents = &delivery->shared->id;

@@ -97,7 +97,7 @@ static void wait_for_circuit(struct handoff_delivery *delivery, int64_t wait_ms)
 }
 
 /* READY, and due. */
-static void begin_attempt_or_wait(struct handoff_delivery *delivery)
+static void begin_or_wait(struct handoff_delivery *delivery)
 {
     int64_t wait_ms;
     struct handoff_breaker after;
@@ -124,6 +124,15 @@ static void begin_attempt_or_wait(struct handoff_delivery *delivery)
         wait_for_circuit(delivery, wait_ms);
         break;
     }
+}
+
+/* Deliveries that wait behind it in its feed follow. */
+static void begin_attempt_or_wait(struct handoff_delivery *delivery)
+{
+    struct handoff_feed *feed = atomic_load_explicit(&delivery->live.feed, memory_order_relaxed);
+    begin_or_wait(delivery);
+    if (feed)
+        handoff_engine_call_up_held(feed);
 }
 
 /* ---- how an attempt ended ------------------------------------------------------------------- */

@@ -57,6 +57,8 @@ struct handoff_delivery {
     enum handoff_pattern pattern;
     char id_text[BASE_UUID_TEXT];
     struct base_uuid publication; /* that it delivers; nil: none */
+    bool late;                    /* to a subscriber that catches up */
+    struct handoff_held held;     /* while its feed is held (feeds.h) */
     struct base_span envelope;    /* empty if it can no longer be read */
     struct base_span source, asked_target, task_id;
     struct base_span excerpt;             /* absent: read the envelope */
@@ -334,6 +336,8 @@ void handoff_delivery_join(struct handoff_delivery *delivery);
 void handoff_delivery_quit(struct handoff_delivery *delivery);
 /* READY and due, with settings in force. false: another one is before it; it will be woken. */
 bool handoff_delivery_has_turn(struct handoff_delivery *delivery);
+/* It waits for no feed any more. */
+void handoff_delivery_stop_waiting(struct handoff_delivery *delivery);
 
 /* alternates.c: gives up on this agent; the next alternate gets it, or it is parked */
 void handoff_delivery_give_up(struct handoff_delivery *delivery, enum handoff_reason reason);

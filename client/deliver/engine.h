@@ -162,7 +162,8 @@ struct handoff_status {
     /* of a row that was read; absent: not */
     struct base_span summary, error_said; /* of its request; of its last attempt */
     uint32_t replays;
-    struct base_uuid previous; /* that it continues; nil: none */
+    struct base_uuid previous;    /* that it continues; nil: none */
+    struct base_uuid replaced_by; /* the edited one that took its place; nil: none */
     /* the store's, if the result could not be written; the rest is then as last written */
     struct handoff_error error;
 };
@@ -279,5 +280,8 @@ enum handoff_code handoff_engine_reset(struct handoff_engine *engine, struct han
                                        const char *name, handoff_circuit_saved *saved,
                                        void *context,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* The one that has waited longest goes on, where the feed is not held. Any thread. */
+void handoff_engine_call_up_held(struct handoff_feed *feed);
 
 #endif

@@ -154,6 +154,7 @@ void handoff_lane_free(struct handoff_lane **lane)
     handoff_lane_stop(dying);
     while (handoff_protocol_lane_has_pollers(&dying->protocols))
         base_mailbox_wait(dying->mailbox, -1);
+    base_loop_settle(&dying->own); /* drops call-ups that came too late */
     *lane = NULL;
     base_loop_dismiss(dying->loop, &dying->guest);
     free_lane(dying);

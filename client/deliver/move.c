@@ -110,10 +110,18 @@ bool handoff_delivery_join_feed(struct handoff_delivery *delivery, struct base_s
     return feed != NULL;
 }
 
+/* It is no longer listed, so no other thread can reach the feed through it. */
+static void leave_feed(struct handoff_delivery *delivery)
+{
+    struct handoff_feed *feed = atomic_load_explicit(&delivery->live.feed, memory_order_relaxed);
+    if (feed)
+        handoff_feeds_put(delivery->lane->engine->options.feeds, feed);
+}
+
 void handoff_delivery_free(struct handoff_delivery *delivery)
 {
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
-    BASE_CHECK(!delivery->writing && !delivery->attempting);
+    BASE_CHECK(!delivery->writing && !delivery->attempting && !delivery->held.queued);
     BASE_CHECK(STAILQ_EMPTY(&delivery->replies) && STAILQ_EMPTY(&delivery->lent_replies));
     BASE_CHECK(LIST_EMPTY(&delivery->watches));
     handoff_settings_release(&delivery->settings);
@@ -124,6 +132,7 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
     base_free(delivery->own_contribution);
     base_free(delivery->own_envelope);
     handoff_shared_envelope_release(&delivery->shared);
+    leave_feed(delivery);
     struct base_arena arena = delivery->arena; /* the arena contains the delivery itself */
     delivery->magic = 0;
     base_arena_free(&arena);
@@ -268,6 +277,7 @@ void handoff_delivery_leave(struct handoff_delivery *delivery)
     handoff_delivery_break_off(delivery);
     base_timers_stop(delivery->lane->timers, &delivery->timer);
     base_timers_stop(delivery->lane->timers, &delivery->write_timer);
+    handoff_delivery_stop_waiting(delivery);
     handoff_delivery_quit(delivery); /* its end is written */
     handoff_delivery_give_up_claim(delivery);
     TAILQ_REMOVE(&delivery->lane->deliveries, delivery, entry);

@@ -50,6 +50,8 @@ void handoff_status_overlay(struct handoff_status *status, const struct handoff_
     status->reason = view->reason;
     status->attempts = view->attempts;
     status->settled_ms = view->settled_ms;
+    if (!handoff_state_is_over(view->state))
+        status->replaced_by = (struct base_uuid){0};
 }
 
 /* With an error, the status as last published: only this thread changes it. */

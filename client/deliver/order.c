@@ -31,18 +31,22 @@ static void called_up(struct base_mail *mail)
         handoff_delivery_advance(delivery);
 }
 
+static void call_up(struct handoff_lane *lane, const struct base_uuid *id)
+{
+    struct call_up *call = base_malloc(sizeof *call);
+    if (!call)
+        return; /* it looks by itself */
+    *call = (struct call_up){.mail.deliver = called_up, .lane = lane, .id = *id};
+    base_mailbox_post(lane->mailbox, &call->mail);
+}
+
 static void call_up_first(struct handoff_engine *engine, const struct handoff_agent *agent,
                           struct base_span task_id)
 {
     struct base_uuid id;
     struct handoff_lane *lane;
-    if (!handoff_turns_first(&engine->turns, agent, task_id, &id, &lane))
-        return;
-    struct call_up *call = base_malloc(sizeof *call);
-    if (!call)
-        return; /* it looks by itself */
-    *call = (struct call_up){.mail.deliver = called_up, .lane = lane, .id = id};
-    base_mailbox_post(lane->mailbox, &call->mail);
+    if (handoff_turns_first(&engine->turns, agent, task_id, &id, &lane))
+        call_up(lane, &id);
 }
 
 void handoff_delivery_join(struct handoff_delivery *delivery)
@@ -65,10 +69,64 @@ void handoff_delivery_quit(struct handoff_delivery *delivery)
         call_up_first(engine, agent, delivery->task_id);
 }
 
+/* ---- feeds that are held ----------------------------------------------------------------------
+ */
+
+void handoff_engine_call_up_held(struct handoff_feed *feed)
+{
+    struct base_uuid id;
+    struct handoff_lane *lane;
+    if (handoff_feed_next(feed, &id, &lane))
+        call_up(lane, &id);
+}
+
+static struct handoff_feed *feed_of(const struct handoff_delivery *delivery)
+{
+    return atomic_load_explicit(&delivery->live.feed, memory_order_relaxed);
+}
+
+/* What is late is what the others wait for; what was attempted before is not new. */
+static bool may_pass(struct handoff_delivery *delivery)
+{
+    struct handoff_feed *feed = feed_of(delivery);
+    if (!feed || delivery->late || (delivery->attempts > 0 && !delivery->held.queued))
+        return true;
+    delivery->held.lane = delivery->lane;
+    delivery->held.id = delivery->id;
+    delivery->held.seq = delivery->seq;
+    return handoff_feed_pass(feed, &delivery->held);
+}
+
+void handoff_delivery_stop_waiting(struct handoff_delivery *delivery)
+{
+    struct handoff_feed *feed = feed_of(delivery);
+    if (!feed || !delivery->held.queued)
+        return;
+    handoff_feed_leave(feed, &delivery->held);
+    if (!delivery->lane->closing)
+        handoff_engine_call_up_held(feed);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------
+ */
+
+/* While it waits in its feed it has no place: what is late comes before it, and other handoffs of
+   its task do not wait for it. */
+static bool takes_place(struct handoff_delivery *delivery)
+{
+    const bool passes = may_pass(delivery);
+    if (!passes)
+        handoff_delivery_quit(delivery);
+    else if (!delivery->turn.agent)
+        handoff_delivery_join(delivery);
+    return passes;
+}
+
 bool handoff_delivery_has_turn(struct handoff_delivery *delivery)
 {
-    if (!delivery->settings->options.ordered ||
-        handoff_turns_is_first(&delivery->lane->engine->turns, &delivery->turn))
+    const bool ordered = delivery->settings->options.ordered;
+    if (takes_place(delivery) &&
+        (!ordered || handoff_turns_is_first(&delivery->lane->engine->turns, &delivery->turn)))
         return true;
     handoff_delivery_break_off(delivery); /* it may be offered since before a reload */
     handoff_settings_release(&delivery->settings);

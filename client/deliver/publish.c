@@ -18,6 +18,7 @@ struct pending_publication {
     unsigned magic;
     struct handoff_lane *lane;
     struct handoff_store_publish write;
+    struct handoff_store_job end; /* of its unit */
     struct handoff_shared_envelope *shared;
     struct base_arena arena; /* of the texts that the write needs */
     struct handoff_delivery **deliveries;
@@ -35,10 +36,17 @@ static void free_pending_publication(struct pending_publication *pending)
     base_free(pending);
 }
 
+/* Its deliveries are told by themselves. */
 static void publication_written(struct handoff_store_job *job)
 {
-    struct pending_publication *pending =
-        BASE_CONTAINER_OF(job, struct pending_publication, write.put.job);
+    (void)job;
+}
+
+/* The publisher is told when its deliveries were offered, so that the next publication, which may
+   be made on another lane, is offered behind this one. */
+static void publication_over(struct handoff_store_job *job)
+{
+    struct pending_publication *pending = BASE_CONTAINER_OF(job, struct pending_publication, end);
     BASE_CHECK_MAGIC(pending, PUBLICATION_MAGIC);
     pending->lane->awaited--;
     pending->published(pending->context, &job->error);
@@ -146,6 +154,9 @@ static void submit_publication(struct pending_publication *pending,
         handoff_delivery_start_of_publication(pending->deliveries[i],
                                               publication->receivers[i].agent, &unit,
                                               publication->receivers[i].waiter);
+    pending->end = (struct handoff_store_job){
+        .mailbox = pending->lane->mailbox, .done = publication_over, .unit = &unit};
+    handoff_store_end_unit(store, &pending->end);
     handoff_store_submit_unit(store, &unit, &pending->lane->writes);
 }
 

@@ -369,6 +369,24 @@ static void write_told(struct base_buffer *out, const struct handoff_envelope *s
     }
 }
 
+/* Of what it names as its parents. */
+static void write_removed_parents(struct base_buffer *out, const struct ledger_check *check)
+{
+    const char *separator = "";
+    base_buffer_text(out, ",\"removed_parents\":[");
+    for (size_t i = 0; check->own && i < check->own->nparents; i++) {
+        const struct base_uuid *parent = &check->own->parents[i];
+        const struct handoff_contribution *kept = find_checked_contribution(check->kept, parent);
+        char id[BASE_UUID_TEXT];
+        if (kept && !kept->envelope_is_gone)
+            continue;
+        base_uuid_format(parent, id);
+        base_buffer_printf(out, "%s\"%s\"", separator, id);
+        separator = ",";
+    }
+    base_buffer_byte(out, ']');
+}
+
 static void write_audited(struct base_buffer *out, const struct ledger_check *check)
 {
     const bool removed = check->kept->found == HANDOFF_ERR_ENVELOPE_REMOVED;
@@ -377,6 +395,7 @@ static void write_audited(struct base_buffer *out, const struct ledger_check *ch
     base_buffer_printf(out, "{\"id\":\"%s\"", id);
     if (check->says.doc)
         write_told(out, &check->says);
+    write_removed_parents(out, check);
     base_buffer_printf(out,
                        ",\"contributions\":%zu,\"removed\":%s,\"problem\":", check->kept->count,
                        removed ? "true" : "false");

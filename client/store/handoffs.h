@@ -138,6 +138,7 @@ struct handoff_stored {
     struct base_span excerpt; /* absent: an older version accepted it */
     struct handoff_standing standing;
     struct base_uuid root, previous; /* its oldest ancestor and its newest parent; nil: none */
+    struct base_uuid replaced_by;    /* by an edit; nil: it was not */
     bool of_publication;             /* it is a delivery of `previous` (channels.h) */
     struct base_span channel;        /* of that publication; absent: none */
     struct handoff_told_progress progress; /* the newest */

@@ -25,6 +25,14 @@ enum handoff_code handoff_store_is_party(struct handoff_store *store, const stru
                                          struct base_span agent, bool *is_party,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* Each agent that sent one of the last 100,000 handoffs, once, in no order, until a visit answers
+   false. An absent agent sees all of them, others those of handoffs to which they are parties. The
+   name is lent for the visit. Waits for the disk. */
+enum handoff_code handoff_store_visit_senders(struct handoff_store *store, struct base_span agent,
+                                              bool (*visit)(void *arg, struct base_span sender),
+                                              void *arg,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* How an agent stands to a task. */
 struct handoff_task_standing {
     bool exists;   /* an envelope names the task */

@@ -19,7 +19,9 @@ struct handoff_store_search {
     struct base_span party;                   /* only those it is a party to; absent: any */
     int64_t since_ms;                         /* made then or later, wall clock; 0: any */
     bool newest_first;
-    bool incomplete;        /* only those whose envelopes lack requested memories */
+    bool incomplete; /* only those whose envelopes lack requested memories */
+    bool open;       /* only the last acknowledged one of a task that is not completed, and of which
+                        nothing is in flight or parked */
     struct base_uuid after; /* only those behind it, in this order; zeros: from the first */
     size_t limit;
 

@@ -164,6 +164,10 @@ void handoff_store_submit_batch(struct handoff_store *store, struct handoff_stor
 void handoff_store_submit_unit(struct handoff_store *store, struct handoff_store_unit *unit,
                                struct handoff_store_batch *batch);
 
+/* Joins the job's unit and changes nothing: where it is told, all before it in the unit have been.
+ */
+void handoff_store_end_unit(struct handoff_store *store, struct handoff_store_job *job);
+
 /* Submits and blocks until it is committed; returns job->error.code. For command lines and tests,
    not for loops. job->mailbox and job->done are overwritten. */
 enum handoff_code handoff_store_run(struct handoff_store *store, struct handoff_store_job *job);
@@ -263,13 +267,13 @@ int64_t handoff_store_bytes(const struct handoff_store *store);
 /* What is kept of finished envelopes, and what was removed since the store was opened. */
 struct handoff_store_kept {
     int64_t body_bytes, row_bytes;
-    /* when the oldest one finished that has its body, a key, its row: wall clock; 0: there is none
-     */
-    int64_t oldest_body_ms, oldest_key_ms, oldest_row_ms;
-    int64_t removed_through_ms; /* when the last one finished that was removed whole; 0: none */
-    uint64_t bodies_for_size;   /* removed alone */
-    uint64_t rows_for_age;      /* removed whole */
-    uint64_t rows_for_size;     /* likewise, though younger */
+    /* when the oldest one finished that has its body, a key, its row; 0: there is none. By the
+       clock of retention, which is so far ahead of the wall clock */
+    int64_t oldest_body_ms, oldest_key_ms, oldest_row_ms, ahead_ms;
+    int64_t kept_from_ms;            /* wall clock: what finished earlier was removed whole */
+    uint64_t bodies_for_size;        /* removed alone */
+    uint64_t rows_for_age;           /* removed whole */
+    uint64_t rows_for_size;          /* likewise, though younger */
     uint64_t orphans, orphans_bytes; /* files of bodies that no row named, and that were removed */
 };
 

@@ -39,12 +39,14 @@ struct handoff_store_subscribe {
 
 void handoff_store_subscribe(struct handoff_store *store, struct handoff_store_subscribe *put);
 
-/* The end of a step. conflict: the row is not at `from` any more, or not catching up. */
+/* The end of a step. conflict, and nothing of its unit is stored: the row is not that of the
+   decision any more, or not catching up. */
 struct handoff_store_catch_up {
     struct handoff_store_job job;
     struct base_span channel, receiver;
-    int64_t from, to;
-    bool ends; /* it has caught up */
+    int64_t at_ms; /* of the row: the decision that the step belongs to */
+    int64_t to;    /* the publication up to which it has come; never moves back */
+    bool ends;     /* it has caught up */
 };
 
 void handoff_store_catch_up(struct handoff_store *store, struct handoff_store_catch_up *step);
@@ -62,8 +64,8 @@ struct handoff_stored_missed {
     struct base_uuid id;
 };
 
-/* The first publications behind the position that the receiver has no delivery of, oldest first.
-   Left out are its own, those that named their receivers, and those whose body retention removed.
+/* The first publications behind the position that the receiver was never sent, oldest first. Left
+   out are its own, those that named their receivers, and those whose body retention removed.
  */
 enum handoff_code handoff_store_list_missed(struct handoff_store *store,
                                             const struct handoff_stored_subscription *of,

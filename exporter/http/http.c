@@ -21,6 +21,7 @@
 #include "exporter/http/framing.h"
 #include "exporter/http/http_private.h"
 #include "exporter/http/input.h"
+#include "exporter/http/long_input.h"
 #include "exporter/http/problem.h"
 #include "lib/base/check.h"
 
@@ -40,7 +41,7 @@ void exporter_request_defer(struct exporter_request *request, void (*cancelled)(
 
 void exporter_request_answers_soon(struct exporter_request *request)
 {
-    BASE_CHECK(request->state == REQUEST_DEFERRED && !request->suspended);
+    BASE_CHECK(request->state == REQUEST_DEFERRED);
     request->is_soon = true;
 }
 
@@ -74,18 +75,33 @@ static bool refuse_bad_query(struct exporter_request *request)
     return true;
 }
 
+static void run_call(struct exporter_request *request, struct exporter_input *input)
+{
+    const struct exporter_route *route = request->match.route;
+    if (!exporter_input_accept(request, input))
+        return;
+    request->input = input;
+    route->handle(request, route->context);
+    request->input = NULL;
+}
+
 static void run_handler(struct exporter_request *request)
 {
     const struct exporter_route *route = request->match.route;
     struct exporter_input input;
     if (route->call == NULL) {
         route->handle(request, route->context);
-    } else if (exporter_input_open(request, route->call, &input)) {
-        request->input = &input.values;
-        route->handle(request, route->context);
-        request->input = NULL;
-        exporter_input_close(&input);
+        return;
     }
+    if (!exporter_input_open(request, route->call, &input))
+        return;
+    if (exporter_input_is_long(&input)) {
+        exporter_long_input_begin(request, &input);
+        return;
+    }
+    exporter_input_read(&input);
+    run_call(request, &input);
+    exporter_input_close(&input);
 }
 
 void exporter_request_admitted(struct exporter_request *request)
@@ -96,17 +112,26 @@ void exporter_request_admitted(struct exporter_request *request)
         respond_options(request);
     else if (exporter_admission_authorize(request) && !refuse_bad_query(request))
         run_handler(request);
-    exporter_request_drop_body(request);
+    if (!request->is_being_read)
+        exporter_request_drop_body(request);
+}
+
+/* Whether it goes on waiting; not where its client has left, before its request was read. */
+static bool watch_client(struct exporter_request *request)
+{
+    if (request->connection->left && !request->is_soon) {
+        exporter_request_cancel(request);
+        return false;
+    }
+    request->connection->waiting = request->is_soon ? NULL : request;
+    return true;
 }
 
 static void suspend(struct exporter_request *request)
 {
-    if (request->connection->left && !request->is_soon) { /* before its request was read */
-        exporter_request_cancel(request);
+    if (!watch_client(request))
         return;
-    }
     request->suspended = true;
-    request->connection->waiting = request->is_soon ? NULL : request;
     MHD_suspend_connection(request->mhd);
 }
 
@@ -116,6 +141,19 @@ static void refuse_at_the_end(struct exporter_request *request)
     static const struct exporter_problem ending = {.code = HANDOFF_ERR_SHUTTING_DOWN,
                                                    .detail = "the process is shutting down"};
     exporter_respond_problem(request, &ending);
+}
+
+void exporter_request_was_read(struct exporter_request *request, struct exporter_input *input)
+{
+    BASE_CHECK(request->state == REQUEST_DEFERRED && request->is_being_read);
+    request->is_being_read = request->is_soon = false;
+    if (request->server->ending)
+        refuse_at_the_end(request);
+    else
+        run_call(request, input);
+    exporter_request_drop_body(request);
+    if (request->state == REQUEST_DEFERRED)
+        watch_client(request);
 }
 
 static void handle(struct exporter_request *request)

@@ -53,6 +53,8 @@ size_t exporter_request_query_all(struct exporter_request *request, const char *
 const char *exporter_request_body(const struct exporter_request *request, size_t *length);
 /* The inputs of the call, checked. Lent until the handler returns. */
 const struct handoff_call_input *exporter_request_input(const struct exporter_request *request);
+/* The request that is one of the inputs, as a text; NULL: there is none. Lent likewise. */
+const char *exporter_request_document(const struct exporter_request *request, size_t *length);
 /* Whether unknown fields of the body are to be ignored: Prefer: handling=lenient. The answer then
  * says that this was applied. */
 bool exporter_request_is_lenient(struct exporter_request *request);
@@ -73,6 +75,10 @@ const char *exporter_request_sender(const struct exporter_request *request);
 const char *exporter_request_scopes(const struct exporter_request *request);
 /* The field that the problem is about which it was answered with; "": none. */
 const char *exporter_request_problem_field(const struct exporter_request *request);
+/* The agent that sent a request, as the client read it; its body may be gone by then. NULL: it is
+ * not known. To be set before the answer. */
+void exporter_request_name_source(struct exporter_request *request, const char *source);
+const char *exporter_request_named_source(const struct exporter_request *request);
 /* The client's address without its port, "unix" for a unix socket. */
 const char *exporter_request_peer(const struct exporter_request *request);
 struct base_loop *exporter_request_loop(const struct exporter_request *request);
@@ -119,11 +125,12 @@ struct exporter_reply {
 void exporter_respond(struct exporter_request *request, const struct exporter_reply *reply);
 
 /* A body that is made while it is sent. Its length is not known beforehand. */
-enum { EXPORTER_STREAM_END = -1, EXPORTER_STREAM_FAILED = -2 };
+enum { EXPORTER_STREAM_LATER = 0, EXPORTER_STREAM_END = -1, EXPORTER_STREAM_FAILED = -2 };
 
 struct exporter_stream {
-    /* Fills up to `max` bytes and answers how many (never 0), END, or FAILED, which cuts the
-     * connection, so that the client cannot take the answer for whole. */
+    /* Fills up to `max` bytes and answers how many; LATER, if it takes longer than a turn of the
+     * loop may: it is called again in the next one; END; or FAILED, which cuts the connection, so
+     * that the client cannot take the answer for whole. */
     ssize_t (*read)(void *arg, char *bytes, size_t max);
     /* Called once, when the answer is over or the client went away. */
     void (*close)(void *arg);

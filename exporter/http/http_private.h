@@ -7,6 +7,7 @@
  *   held.c          which give way because memory is short
  *   http.c          the life of a request
  *   http_receive.c  its path and body, coming in
+ *   long_input.c    its body, read on a worker
  *   framing.c       where it ends
  *   http_read.c     what a handler may ask of it
  *   http_respond.c  its answer
@@ -37,6 +38,7 @@ enum {
     REQUEST_MAGIC = 0x7ea0e575,
 };
 
+struct exporter_input;
 struct exporter_tls;
 
 /* What a connection is doing. Those that can be spared come first, in that order (crowd.h). */
@@ -145,6 +147,7 @@ struct exporter_request {
     struct exporter_caller caller;
     enum handoff_code problem; /* what it was answered with; HANDOFF_OK: none */
     char problem_field[64];    /* the field that it is about; "": none */
+    const char *named_source;  /* the agent that the request named, in scratch; NULL: not known */
     /* body */
     struct exporter_body_room body;
     size_t body_length;
@@ -154,9 +157,10 @@ struct exporter_request {
     size_t discarded;
     size_t answer_size; /* as far as we hold it */
     struct exporter_scratch *scratch;
-    const struct handoff_call_input *input; /* while the handler of a call runs */
-    bool lenient;                           /* unknown fields are ignored */
-    const char *warnings;                   /* of those, in scratch; NULL: none */
+    const struct exporter_input *input; /* while the handler of a call runs */
+    bool is_being_read;                 /* its body is, on a worker (long_input.h) */
+    bool lenient;                       /* unknown fields are ignored */
+    const char *warnings;               /* of those, in scratch; NULL: none */
     /* deferred */
     bool suspended;
     bool is_soon; /* the answer: who stops sending has not left, but waits for it */
@@ -178,6 +182,8 @@ bool exporter_request_check_length(struct exporter_request *request);
 bool exporter_request_take(struct exporter_request *request, const char *bytes, size_t length);
 /* The body is no longer needed. */
 void exporter_request_drop_body(struct exporter_request *request);
+/* The body is the caller's from now on, who frees it. */
+char *exporter_request_give_body(struct exporter_request *request);
 /* No answer is possible. */
 void exporter_request_abandon(struct exporter_request *request);
 
@@ -206,6 +212,9 @@ void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, vo
 void exporter_slots_release(struct exporter_request *request, bool was_served);
 
 const struct exporter_server *exporter_request_server(const struct exporter_request *request);
+
+/* What long_input.c calls when its body was read: the handler runs. */
+void exporter_request_was_read(struct exporter_request *request, struct exporter_input *input);
 
 /* What admission.c calls when a request may go on: its handler runs, or its refusal is sent. */
 void exporter_request_admitted(struct exporter_request *request);

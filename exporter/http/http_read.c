@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "exporter/http/http_private.h"
+#include "exporter/http/input.h"
 #include "exporter/http/prefer.h"
 #include "lib/base/check.h"
 
@@ -204,6 +205,18 @@ void exporter_request_warn(struct exporter_request *request, const char *warning
         request->warnings = memcpy(copy, warnings, size);
 }
 
+void exporter_request_name_source(struct exporter_request *request, const char *source)
+{
+    const size_t size = source != NULL ? strlen(source) + 1 : 0;
+    char *copy = size > 0 ? scratch_new(request, size) : NULL;
+    request->named_source = copy != NULL ? memcpy(copy, source, size) : NULL;
+}
+
+const char *exporter_request_named_source(const struct exporter_request *request)
+{
+    return request->named_source;
+}
+
 void exporter_request_shorten_body(struct exporter_request *request, const char *bytes,
                                    size_t length)
 {
@@ -216,7 +229,14 @@ void exporter_request_shorten_body(struct exporter_request *request, const char 
 const struct handoff_call_input *exporter_request_input(const struct exporter_request *request)
 {
     BASE_CHECK(request->input != NULL);
-    return request->input;
+    return &request->input->values;
+}
+
+const char *exporter_request_document(const struct exporter_request *request, size_t *length)
+{
+    BASE_CHECK(request->input != NULL);
+    *length = request->input->document.size;
+    return request->input->document.data;
 }
 
 const char *exporter_request_caller(const struct exporter_request *request)

@@ -147,6 +147,15 @@ void exporter_request_drop_body(struct exporter_request *request)
     request->body_length = 0;
 }
 
+char *exporter_request_give_body(struct exporter_request *request)
+{
+    char *bytes = request->body.bytes;
+    exporter_held_drop(request->connection, request->body.capacity);
+    request->body = (struct exporter_body_room){0};
+    request->body_length = 0;
+    return bytes;
+}
+
 static bool grow_body(struct exporter_request *request, size_t needed)
 {
     struct exporter_body_room *room = &request->body;

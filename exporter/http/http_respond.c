@@ -208,7 +208,7 @@ static ssize_t stream_read(void *arg, uint64_t position, char *bytes, size_t max
     const ssize_t length = stream->read(stream->arg, bytes, max);
     if (length == EXPORTER_STREAM_END)
         return MHD_CONTENT_READER_END_OF_STREAM;
-    return length > 0 ? length : MHD_CONTENT_READER_END_WITH_ERROR;
+    return length >= EXPORTER_STREAM_LATER ? length : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
 static void stream_close(void *arg)

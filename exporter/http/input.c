@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what a call is given, see input.h. On the loop of the request. */
+/* Reads what a call is given, see input.h. On the loop of the request; a body on any thread. */
 #include "exporter/http/input.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "client/model/lenient.h"
 #include "exporter/http/pending_call.h"
 #include "lib/base/json.h"
 
@@ -68,7 +67,8 @@ static enum handoff_code read_query(struct exporter_request *request,
  * client, which also leaves out what is unknown of them. */
 static const struct handoff_fields *fields_of_body(const struct handoff_call *call)
 {
-    if (call->body == HANDOFF_BODY_OF_WORDS || call->body == HANDOFF_BODY_WITH_DOCUMENT)
+    if (call->body == HANDOFF_BODY_EMPTY || call->body == HANDOFF_BODY_OF_WORDS ||
+        call->body == HANDOFF_BODY_WITH_DOCUMENT)
         return &call->input;
     return call->body == HANDOFF_DOCUMENT && !call->assembles ? call->document : NULL;
 }
@@ -101,8 +101,7 @@ static enum handoff_code refuse_form(struct exporter_request *request,
     size_t size;
     const char *body = exporter_request_body(request, &size);
     const char *type = exporter_request_header(request, "Content-Type");
-    if (call->body == HANDOFF_NO_BODY || call->body == HANDOFF_BODY_IGNORED || size == 0 ||
-        type == NULL || !is_form(type, body, size))
+    if (call->body == HANDOFF_NO_BODY || size == 0 || type == NULL || !is_form(type, body, size))
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_UNSUPPORTED_MEDIA_TYPE,
                       "the body is a form; send JSON instead", "Content-Type", type);
@@ -110,54 +109,74 @@ static enum handoff_code refuse_form(struct exporter_request *request,
     return error->code;
 }
 
-/* What others read of the body must not have what was ignored either. */
-static enum handoff_code rewrite_body(struct exporter_request *request, yyjson_doc *doc,
-                                      struct handoff_error *error)
+/* The document without what is ignored, as a text: what others read of the body must not have that
+ * either. */
+static enum handoff_code keep_shortened(struct exporter_input *input, yyjson_doc *without)
 {
-    size_t size;
-    char *text = yyjson_write(doc, YYJSON_WRITE_NOFLAG, &size);
-    if (text == NULL)
-        return handoff_error_no_memory(error);
-    exporter_request_shorten_body(request, text, size);
-    free(text);
-    return HANDOFF_OK;
+    struct base_buffer text = {.arena = &input->arena};
+    base_json_write(&text, yyjson_doc_get_root(without));
+    yyjson_doc_free(without);
+    if (text.failed)
+        return handoff_error_no_memory(&input->error);
+    input->shortened = base_buffer_span(&text);
+    return base_json_read_in(&input->arena, input->shortened, "body", &input->doc, &input->error);
 }
 
-static enum handoff_code ignore_unknown(struct exporter_request *request,
-                                        const struct handoff_call *call, yyjson_doc **doc,
-                                        struct handoff_error *error)
+static enum handoff_code ignore_unknown(struct exporter_input *input)
 {
-    struct handoff_warnings warnings = {0};
-    enum handoff_code code =
-        handoff_ignore_unknown(fields_of_body(call), call->batch, doc, &warnings, error);
-    if (code == HANDOFF_OK && warnings.count > 0) {
-        code = rewrite_body(request, *doc, error);
-        exporter_request_warn(request, handoff_warnings_text(&warnings).data);
+    yyjson_doc *doc = input->doc;
+    enum handoff_code code = handoff_ignore_unknown(fields_of_body(input->call), input->call->batch,
+                                                    &doc, &input->warnings, &input->error);
+    return code == HANDOFF_OK && doc != input->doc ? keep_shortened(input, doc) : code;
+}
+
+/* The request that the body carries; NULL: none. An edit is part of one, and read by the client. */
+static yyjson_val *request_within(const struct exporter_input *input)
+{
+    const struct handoff_fields *fields = &input->call->input;
+    for (size_t i = 0; i < fields->count && input->call->body == HANDOFF_BODY_WITH_DOCUMENT; i++) {
+        const struct handoff_field *row = &fields->rows[i];
+        if (row->type == HANDOFF_FIELD_OBJECT && (row->members == NULL || !row->members->edit)) {
+            const void *at = (const char *)&input->values + row->offset;
+            return *(yyjson_val *const *)at;
+        }
     }
-    handoff_warnings_free(&warnings);
-    return code;
+    return NULL;
 }
 
-static enum handoff_code read_body_fields(struct exporter_request *request,
-                                          const struct handoff_call *call,
-                                          struct exporter_input *input, struct handoff_error *error)
+static enum handoff_code write_request_within(struct exporter_input *input)
 {
-    size_t size;
-    const char *body = exporter_request_body(request, &size);
-    const bool lenient = exporter_request_is_lenient(request);
-    if (call->body == HANDOFF_DOCUMENT && (size == 0 || !lenient))
+    yyjson_val *request = request_within(input);
+    if (request == NULL)
         return HANDOFF_OK;
-    if (size == 0)
+    input->document.arena = &input->arena;
+    base_json_write(&input->document, request);
+    return input->document.failed ? handoff_error_no_memory(&input->error) : HANDOFF_OK;
+}
+
+static enum handoff_code read_body_fields(struct exporter_input *input)
+{
+    const struct handoff_call *call = input->call;
+    struct handoff_error *error = &input->error;
+    if (input->body.size == 0)
         return handoff_fields_read_none(&call->input, error);
-    enum handoff_code code = base_json_read(base_span(body, size), "body", &input->doc, error);
+    enum handoff_code code =
+        base_json_read_in(&input->arena, input->body, "body", &input->doc, error);
     if (code == HANDOFF_OK)
         code = check_body_object(yyjson_doc_get_root(input->doc), error);
-    if (code == HANDOFF_OK && lenient)
-        code = ignore_unknown(request, call, &input->doc, error);
+    if (code == HANDOFF_OK && input->lenient)
+        code = ignore_unknown(input);
     if (code != HANDOFF_OK || call->body == HANDOFF_DOCUMENT)
         return code;
-    return handoff_fields_read(&call->input, yyjson_doc_get_root(input->doc), &input->values,
-                               error);
+    code =
+        handoff_fields_read(&call->input, yyjson_doc_get_root(input->doc), &input->values, error);
+    return code == HANDOFF_OK ? write_request_within(input) : code;
+}
+
+void exporter_input_read(struct exporter_input *input)
+{
+    if (input->body.data != NULL)
+        input->error.code = read_body_fields(input);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -175,27 +194,59 @@ static enum handoff_code set_flag_defaults(const struct handoff_fields *fields, 
     return code;
 }
 
+/* What the handler does not read itself, and the client neither. */
+static void lend_body(struct exporter_request *request, struct exporter_input *input)
+{
+    size_t size;
+    const char *body = exporter_request_body(request, &size);
+    if (fields_of_body(input->call) == NULL)
+        return;
+    input->lenient = exporter_request_is_lenient(request);
+    if (input->call->body != HANDOFF_DOCUMENT || (size > 0 && input->lenient))
+        input->body = base_span(body, size);
+}
+
 bool exporter_input_open(struct exporter_request *request, const struct handoff_call *call,
                          struct exporter_input *input)
 {
     struct handoff_error error;
-    *input = (struct exporter_input){0};
+    *input = (struct exporter_input){.call = call};
+    base_arena_init(&input->arena, 0);
     enum handoff_code code = set_flag_defaults(&call->input, &input->values, &error);
     if (code == HANDOFF_OK)
         code = read_query(request, &call->input, &input->values, &error);
     if (code == HANDOFF_OK)
         code = refuse_form(request, call, &error);
-    if (code == HANDOFF_OK && fields_of_body(call) != NULL)
-        code = read_body_fields(request, call, input, &error);
-    if (code == HANDOFF_OK)
+    if (code == HANDOFF_OK) {
+        lend_body(request, input);
         return true;
+    }
     exporter_respond_error(request, &error);
     exporter_input_close(input);
     return false;
 }
 
+bool exporter_input_is_long(const struct exporter_input *input)
+{
+    enum { SIZE_ON_LOOP = 64 * 1024 }; /* 1 ms, if it is all small objects */
+    return input->body.size > SIZE_ON_LOOP;
+}
+
+bool exporter_input_accept(struct exporter_request *request, struct exporter_input *input)
+{
+    if (input->shortened.data != NULL)
+        exporter_request_shorten_body(request, input->shortened.data, input->shortened.size);
+    if (input->warnings.count > 0)
+        exporter_request_warn(request, handoff_warnings_text(&input->warnings).data);
+    if (input->error.code == HANDOFF_OK)
+        return true;
+    exporter_respond_error(request, &input->error);
+    return false;
+}
+
 void exporter_input_close(struct exporter_input *input)
 {
-    yyjson_doc_free(input->doc);
+    handoff_warnings_free(&input->warnings);
+    base_arena_free(&input->arena);
     input->doc = NULL;
 }

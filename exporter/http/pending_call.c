@@ -39,6 +39,7 @@ static void respond_failure(struct exporter_request *request, const struct hando
         problem.header = (struct exporter_header){"Retry-After", seconds};
         problem.needed = 0;
     }
+    exporter_request_name_source(request, result->source);
     exporter_respond_problem(request, &problem);
 }
 

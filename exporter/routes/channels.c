@@ -14,7 +14,6 @@
 #include "exporter/http/problem.h"
 #include "exporter/routes/ask.h"
 #include "exporter/routes/calls.h"
-#include "lib/base/json.h"
 
 static struct handoff_loop *channels_loop(const struct exporter_request *request, void *context)
 {
@@ -86,27 +85,22 @@ void exporter_call_publish(struct exporter_request *request, void *context)
     static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
                                                       .detail = "out of memory (request)"};
     const struct handoff_call_input *input = exporter_request_input(request);
-    struct base_buffer body = {0};
     if (!names_what(request))
         return;
-    if (input->publish.request != NULL)
-        base_json_write(&body, input->publish.request);
     yyjson_val *receivers = input->publish.receivers;
     const char **names = receiver_names(receivers);
     struct handoff_ask ask = exporter_ask(request);
-    ask.body = body.data;
-    ask.size = body.size;
+    ask.body = exporter_request_document(request, &ask.size);
     take_wait(request, &ask);
     const struct handoff_publish_options options = {.channel = input->channel,
                                                     .envelope_id = input->publish.envelope_id,
                                                     .receivers = receivers != NULL ? names : NULL,
                                                     .nreceivers = yyjson_arr_size(receivers)};
-    if (body.failed || names == NULL)
+    if (names == NULL)
         exporter_respond_problem(request, &no_memory);
     else
         publish_call(request, context, &options, &ask);
     free(names);
-    base_buffer_free(&body);
 }
 
 /* ---- subscriptions --------------------------------------------------------------------------- */

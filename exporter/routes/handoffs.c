@@ -23,7 +23,6 @@
 #include "exporter/http/problem.h"
 #include "exporter/routes/ask.h"
 #include "lib/base/check.h"
-#include "lib/base/json.h"
 
 enum {
     PULLING_MAGIC = 0x70756c6c,
@@ -276,25 +275,12 @@ static void acknowledge_by_call(struct exporter_request *request, void *context,
     free(list);
 }
 
-static void hand_on_by_call(struct exporter_request *request, void *context, yyjson_val *next)
-{
-    struct handoff_ask ask = exporter_ask(request);
-    char *text = yyjson_val_write(next, YYJSON_WRITE_NOFLAG, &ask.size);
-    ask.body = text;
-    if (text == NULL)
-        respond_no_memory(request);
-    else
-        acknowledge_by_call(request, context, &ask);
-    free(text); /* yyjson's; the client has a copy */
-}
-
 void exporter_call_ack_handoff(struct exporter_request *request, void *context)
 {
     yyjson_val *next = exporter_request_input(request)->ack.next;
-    if (next != NULL && !yyjson_is_null(next))
-        hand_on_by_call(request, context, next);
-    else
-        acknowledge_by_call(request, context, NULL);
+    struct handoff_ask ask = exporter_ask(request);
+    ask.body = exporter_request_document(request, &ask.size);
+    acknowledge_by_call(request, context, next != NULL && !yyjson_is_null(next) ? &ask : NULL);
 }
 
 void exporter_call_flag_gaps(struct exporter_request *request, void *context)
@@ -315,7 +301,8 @@ void exporter_call_recover_memories(struct exporter_request *request, void *cont
 {
     const struct handoff_call_input *input = exporter_request_input(request);
     const char **list;
-    struct handoff_recovery_query query = {.missing = input->recovery.missing};
+    struct handoff_recovery_query query = {.missing = input->recovery.missing,
+                                           .scopes = exporter_request_scopes(request)};
     if (!list_named_memories(request, input->recovery.ids, &list, &query.memories))
         return;
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
@@ -395,23 +382,13 @@ static void park_sent(struct exporter_request *request, void *context, struct ha
 
 void exporter_call_park_request(struct exporter_request *request, void *context)
 {
-    static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
-                                                      .detail = "out of memory (request)"};
     const struct handoff_call_input *input = exporter_request_input(request);
-    struct base_buffer body = {0};
     if (!names_one(request))
         return;
-    if (input->park.request != NULL)
-        base_json_write(&body, input->park.request);
     struct handoff_ask ask = exporter_ask(request);
-    ask.body = body.data;
-    ask.size = body.size;
+    ask.body = exporter_request_document(request, &ask.size);
     ask.park_reason = input->park.reason;
-    if (body.failed)
-        exporter_respond_problem(request, &no_memory);
-    else
-        park_sent(request, context, &ask, input->park.envelope_id);
-    base_buffer_free(&body);
+    park_sent(request, context, &ask, input->park.envelope_id);
 }
 
 /* ---- decisions about parked ones --------------------------------------------------------------

@@ -2,11 +2,11 @@
 /*
  * The scrape: what was negotiated, read from the registry in steps while it is sent.
  *
- * A step makes some 64 KiB of series when the socket has room for them, so a scrape of any size
- * holds the loop for a step at most, and one slow scraper costs one slot and one buffer, until the
- * next scrape needs the slot (slots.h). A scraper tells how long it will wait
- * (X-Prometheus-Scrape-Timeout-Seconds); what is not sent by then is of no use to it, so the
- * connection is cut and the slot is free again.
+ * A step makes some 64 KiB of series when the socket has room for them, whether they can be sent
+ * already or not, so a scrape of any size holds the loop for a step at most, and one slow scraper
+ * costs one slot and one buffer, until the next scrape needs the slot (slots.h). A scraper tells
+ * how long it will wait (X-Prometheus-Scrape-Timeout-Seconds); what is not sent by then is of no
+ * use to it, so the connection is cut and the slot is free again.
  *
  * Thread: the web loop's. Only scrapes_max and created are written elsewhere.
  */
@@ -75,7 +75,9 @@ static ssize_t read_scrape(void *arg, char *bytes, size_t max)
 {
     struct scrape *scrape = arg;
     const ssize_t length = exposition_stream_read(&scrape->stream, bytes, max);
-    return length > 0                 ? length
+    if (length > 0)
+        return length;
+    return length == EXPOSITION_LATER ? EXPORTER_STREAM_LATER
            : length == EXPOSITION_END ? EXPORTER_STREAM_END
                                       : EXPORTER_STREAM_FAILED;
 }

@@ -147,10 +147,10 @@ static void collect(struct failures *failures, const struct handoff_call *call)
     add_code(failures, HANDOFF_ERR_CROSS_ORIGIN);
     if (call->access != HANDOFF_FOR_ALL)
         add_code(failures, HANDOFF_ERR_FORBIDDEN);
-    if (call->body != HANDOFF_NO_BODY)
+    if (call->body != HANDOFF_NO_BODY) {
         add_code(failures, HANDOFF_ERR_TOO_LARGE);
-    if (call->body != HANDOFF_NO_BODY && call->body != HANDOFF_BODY_IGNORED)
         add_code(failures, HANDOFF_ERR_UNSUPPORTED_MEDIA_TYPE);
+    }
     add_code(failures, HANDOFF_ERR_STORE_CORRUPT);
     add_code(failures, HANDOFF_ERR_INTERNAL);
     add_code(failures, HANDOFF_ERR_OUT_OF_MEMORY);

@@ -43,7 +43,7 @@ static size_t body_limit(const struct handoff_call *call)
     switch (call->body) {
     case HANDOFF_NO_BODY:
         return 0;
-    case HANDOFF_BODY_IGNORED:
+    case HANDOFF_BODY_EMPTY: /* so much that a field in it can be named */
     case HANDOFF_BODY_OF_WORDS:
         return WORD_BODY_MAX;
     case HANDOFF_BODY_WITH_DOCUMENT:
@@ -95,6 +95,7 @@ static void note_rejected(struct exporter_routes_setup *setup,
     struct exporter_rejected rejected = {.call = setup->counted[call].name,
                                          .code = code,
                                          .field = exporter_request_problem_field(request),
+                                         .source = exporter_request_named_source(request),
                                          .caller = agent != NULL ? agent
                                                    : exporter_request_is_operator(request)
                                                        ? "operator"

@@ -3,8 +3,9 @@
  * The last rejected requests, see rejections.h.
  *
  * A caller that is wrong is wrong all the time, so what is alike is one entry that counts and moves
- * to the front. The agent that a body names is read from bodies of up to 64 KiB, which takes tens
- * of microseconds; a longer one was probably sent by the same program as others.
+ * to the front. Which agent sent it, the client says if it read the request; else it is read from
+ * a body of up to 64 KiB, which takes tens of microseconds. A longer one was probably sent by the
+ * same program as others.
  *
  * Any thread: a lock protects the entries.
  */
@@ -53,11 +54,15 @@ static void keep_printable(char *to, size_t size, const char *from)
 
 static void keep_named_source(char *to, size_t size, const struct exporter_rejected *rejected)
 {
-    if (rejected->body == NULL || rejected->size == 0 || rejected->size > BODY_READ_MAX)
+    keep_printable(to, size, rejected->source);
+    if (rejected->source != NULL || rejected->body == NULL || rejected->size == 0 ||
+        rejected->size > BODY_READ_MAX)
         return;
     yyjson_doc *doc = yyjson_read(rejected->body, rejected->size, 0);
     yyjson_val *root = yyjson_doc_get_root(doc);
-    keep_printable(to, size, yyjson_get_str(yyjson_obj_get(root, "source_agent")));
+    yyjson_val *request = yyjson_obj_get(root, "request"); /* what is to be parked or published */
+    keep_printable(
+        to, size, yyjson_get_str(yyjson_obj_get(request != NULL ? request : root, "source_agent")));
     yyjson_doc_free(doc);
 }
 

@@ -48,6 +48,7 @@ struct exporter_rejected {
     const char *call;
     enum handoff_code code;
     const char *field, *caller, *address, *program;
+    const char *source; /* NULL: as the body names it */
     const char *body;
     size_t size;
 };

@@ -93,11 +93,33 @@ static bool starts_otherwise(const char *seen, const char *name)
     return first[0] != second[0] && first[1] == second[1];
 }
 
+static bool is_same_letter(char a, char b)
+{
+    char lower[2];
+    lower_letters(&lower[0], &a, 1);
+    lower_letters(&lower[1], &b, 1);
+    return lower[0] == lower[1];
+}
+
+/* Whether a distance is 1 at most: between what both begin and end with is no more than one edit.
+ * Most requests have names to compare, so no table is filled for them. */
+static bool is_one_edit(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    while (a_length > 0 && b_length > 0 && is_same_letter(*a, *b))
+        a++, b++, a_length--, b_length--;
+    while (a_length > 0 && b_length > 0 && is_same_letter(a[a_length - 1], b[b_length - 1]))
+        a_length--, b_length--;
+    return (a_length <= 1 && b_length <= 1) ||
+           (a_length == 2 && b_length == 2 && is_same_letter(a[0], b[1]) &&
+            is_same_letter(a[1], b[0]));
+}
+
 bool base_is_slip(const char *seen, size_t seen_length, const char *name, size_t length)
 {
-    if (length < SLIP_LETTERS || seen_length + 1 < length || seen_length > length + 1)
+    if (length < SLIP_LETTERS || seen_length + 1 < length || seen_length > length + 1 ||
+        length > BASE_NEAREST_MAX || seen_length > BASE_NEAREST_MAX)
         return false;
     if (seen_length == length && (memcmp(seen, name, length) == 0 || starts_otherwise(seen, name)))
         return false;
-    return letter_distance(seen, seen_length, name, length) <= 1;
+    return is_one_edit(seen, seen_length, name, length);
 }

@@ -77,13 +77,14 @@ static bool free_dropped(struct base_workers *workers)
     return true;
 }
 
-/* NULL: the workers close. */
+/* NULL: the workers close. Arenas come first: while work always waits, those of what was done would
+ * pile up. */
 static struct base_work *take_work(struct base_workers *workers)
 {
     struct base_work *work;
     pthread_mutex_lock(&workers->lock);
-    while (!(work = TAILQ_FIRST(&workers->waiting)) &&
-           (free_dropped(workers) || !workers->stopping)) {
+    while (free_dropped(workers) ||
+           (!(work = TAILQ_FIRST(&workers->waiting)) && !workers->stopping)) {
         if (TAILQ_EMPTY(&workers->waiting) && SLIST_EMPTY(&workers->dropped) && !workers->stopping)
             pthread_cond_wait(&workers->filled, &workers->lock);
     }

@@ -63,7 +63,7 @@ def user_code(text):
 def shown(name, language):
     """A pipeline as README.md has it: without the head comment."""
     text = (source_tree.TOP / "examples" / name).read_text()
-    body = re.sub(r'\A(?:(?:#|//).*\n)*(?:""".*?"""\n)?', "", text, flags=re.DOTALL)
+    body = re.sub(r'\A(?:(?:#|//)[^\n]*\n)*(?:""".*?"""\n)?', "", text, flags=re.DOTALL)
     return f"<!-- {name}:begin -->\n```{language}\n{body}```\n<!-- {name}:end -->"
 
 
@@ -209,6 +209,9 @@ class Pipelines(unittest.TestCase):
     def test_are_in_the_readme(self):
         text = README.read_text()
         self.assertEqual(with_pipelines(text), text, "run it with --write")
+        for name in PIPELINES:
+            for line in user_code((source_tree.TOP / "examples" / name).read_text()):
+                self.assertIn(f"\n{line}\n", text, name)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ brings Node.js.
 import ast
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -50,13 +51,16 @@ def imports(tree):
 
 
 def commands(tree):
-    """What begins a list and is a command on this machine; a constant of the module is replaced by its text."""
+    """What begins a list and is a command on this machine; a constant of the module is replaced by its text, and
+    `shutil.which("NAME") or ...` by NAME."""
     constants = {node.targets[0].id: node.value for node in tree.body
                  if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.List) and node.elts:
             first = node.elts[0]
             first = constants.get(first.id, first) if isinstance(first, ast.Name) else first
+            first = first.values[0] if isinstance(first, ast.BoolOp) else first
+            first = first.args[0] if isinstance(first, ast.Call) and first.args else first
             word = first.value if isinstance(first, ast.Constant) else None
             if isinstance(word, str) and re.fullmatch(r"[a-z][a-z0-9+.-]+", word) and shutil.which(word):
                 yield word
@@ -155,14 +159,34 @@ class Dependencies(unittest.TestCase):
                 self.check(set(imports(tree)) - set(sys.stdlib_module_names) - ours, provided("py", groups), path)
                 self.check(set(commands(tree)) - COMMANDS, provided("cmd", groups), path)
 
-    def test_the_python_of_the_tests_is_in_the_table(self):
+    def test_the_python_of_every_part_is_in_the_table(self):
         text = (source_tree.TOP / "tests/CMakeLists.txt").read_text()
-        self.check(re.findall(r"set\(HANDOFF_PYTHON (\S+)", text), provided("file", ("test",)), "runs tests")
+        pythons = re.findall(r"set\(HANDOFF_PYTHON (\S+)", text)
+        self.assertTrue(pythons)
+        groups = {groups_of(path)[1] for path in source_tree.files() if path.suffix == ".py"}
+        self.assertEqual(groups, {"demo", "proof", "test"})
+        for group in groups:
+            self.check(pythons, provided("file", (group,)), f"runs what belongs to {group}")
+
+    def test_the_certificates_that_the_tls_library_trusts_are_in_the_table(self):
+        library = subprocess.check_output(["pkg-config", "--variable=libdir", "gnutls"], text=True).strip()
+        trusted = re.findall(rb"/etc/ssl/certs/[\w.-]+\.crt", pathlib.Path(library, "libgnutls.so").read_bytes())
+        self.assertTrue(trusted)
+        self.check({name.decode() for name in trusted}, provided("file", ("run",)), "the default of GnuTLS")
+
+    def test_the_run_time_of_the_sanitizers_is_in_the_table(self):
+        library = subprocess.check_output(["clang", "-print-file-name=libclang_rt.fuzzer-x86_64.a"], text=True).strip()
+        owner = subprocess.run(["dpkg-query", "-S", os.path.realpath(library)], capture_output=True, text=True,
+                               check=False).stdout.split(":")[0]
+        if not owner:
+            self.skipTest("clang did not come as a package of Debian")
+        self.check({re.sub(r"-\d+(?=-dev$)", "", owner)}, provided("deb", ("test",)), "clang links it")
 
     def test_what_is_used_is_found(self):
-        tree = ast.parse("import os, yaml\nfrom a.b import c\nP = 'sh'\nrun([P, 'x'])\nrun(['env'])\nrun(['no-such'])")
+        tree = ast.parse("import os, yaml\nfrom a.b import c\nP = 'sh'\nrun([P, 'x'])\nrun(['env'])\nrun(['no-such'])\n"
+                         "run([shutil.which('true') or 'false'])")
         self.assertEqual(set(imports(tree)), {"os", "yaml", "a"})
-        self.assertEqual(set(commands(tree)), {"sh", "env"})
+        self.assertEqual(set(commands(tree)), {"sh", "env", "true"})
 
 
 if __name__ == "__main__":

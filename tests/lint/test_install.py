@@ -110,6 +110,18 @@ class Installed(unittest.TestCase):
                    and not list(self.prefix.glob(path.replace("lib/", "lib/*/", 1)))]
         self.assertEqual(missing, [])
 
+    def test_the_target_installed_builds_all_that_is_installed(self):
+        """./scripts/run builds this target alone, and `cmake --install` must work right after it."""
+        graph = subprocess.check_output(["ninja", "-C", source_tree.BUILD, "-t", "graph", "installed"], text=True)
+        built = set(re.findall(r'\[label="([^"]+)"', graph))
+        scripts = "".join(path.read_text() for path in source_tree.BUILD.rglob("cmake_install.cmake"))
+        wanted = set(re.findall(f'"{source_tree.BUILD}/([^"$]+\\.(?:a|so|vocabulary|[18])|[^"$.]+/handoff[^"/$.]*)"',
+                                scripts))
+        self.assertIn("libhandoff.so", wanted)
+        self.assertEqual([name for name in sorted(wanted)
+                          if not any(path.removeprefix(f"{source_tree.BUILD}/").startswith(name)
+                                     for path in built)], [])
+
     def test_the_programs_are_there(self):
         for name in ("handoff-exporter", "handoffctl"):
             self.assertEqual(len(list(self.prefix.rglob(f"bin/{name}"))), 1)

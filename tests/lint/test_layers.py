@@ -45,7 +45,7 @@ CLIENT_MAY_KNOW = {
     "client/spine": (),
     "client/spine/*": ("client/spine/",),
     "client/spine/embedded": ("client/spine/", "client/store/"),
-    "client/spine/http": ("client/spine/", "client/model/"),
+    "client/spine/http": ("client/spine/", "client/model/", "client/transport/own_fault.h"),
     "client/transport": (),
     # delivery knows the seam alone; a protocol knows the delivery that it carries
     "client/protocol": ("client/protocol/", "client/envelope/", "client/secrets/redact.h",

@@ -45,6 +45,7 @@ ELSEWHERE = {
     ("client/ledger/constraints.c", "forbidden"): "a word of a constraint's text",
     ("client/assemble/validate.c", "done"): "a member of a request's state",
     ("client/ledger/fold.c", "done"): "the same",
+    ("client/calls/edit.c", "done"): "the same",
     ("client/protocol/push/verdict.c", "ack"): "a member of an agent's answer",
     ("client/protocol/push/verdict.c", "nack"): "the same",
     ("lib/metrics/line_heads.c", "unknown"): "a type of OpenMetrics 1.0",
@@ -52,6 +53,8 @@ ELSEWHERE = {
     ("client/calls/channels.c", "parked"): "a count of deliveries",
     ("client/calls/response_schemas.c", "parked"): "the same",
     ("ctl/channels.c", "parked"): "the same",
+    ("ctl/channels.c", "expired"): "the same",
+    ("ctl/list.c", "open"): "the option for tasks that wait",
     ("client/calls/response_schemas.c", "rejected"): "observations that were not taken",
     **{("client/spine/http/table.c", word): "an operation of a remote spine's table"
        for word in ("get", "search", "put", "delete")},

@@ -183,7 +183,8 @@ class AlertChain(unittest.TestCase):
         self.assertEqual(said["Agent"], "analyst")
         # the number of parked ones is up to a second old, and it was three within milliseconds
         self.assertRegex(said["Waiting"], r"^[0-3] parked, 2 in flight$")
-        self.assertEqual(said["Check"], "handoffctl agents; handoffctl parked list --target analyst")
+        self.assertEqual(said["Check"], "handoffctl agents; handoffctl parked list --target analyst; "
+                                        "handoffctl handoffs --newest --limit 5 --target analyst")
         self.assertEqual(said["Dashboard"],
                          "https://grafana.example/d/handoff-agent?var-job=handoff&var-target_agent=analyst")
         self.assertEqual(body["links"], [{"text": "Runbook", "href": said["Runbook"]},

@@ -19,7 +19,7 @@ class BeforeTheFirstScrape(unittest.TestCase):
 
     # what both say, and that they say the same
     on_the_page, in_prometheus = page.PageAndAlerts.on_the_page, page.PageAndAlerts.in_prometheus
-    status, agree = page.PageAndAlerts.status, page.PageAndAlerts.agree
+    status, agree, before = page.PageAndAlerts.status, page.PageAndAlerts.agree, page.PageAndAlerts.before
     is_beyond_the_page = staticmethod(page.PageAndAlerts.is_beyond_the_page)
 
     def setUp(self):

@@ -118,6 +118,19 @@ class Next(Pushed):
         self.assertEqual((reply.status, reply.json()["code"]), (404, "unknown_agent"), reply)
         self.assertEqual(self.chain.state(first["id"])["state"], "acknowledged")
 
+    def test_the_problem_names_the_field_in_next_and_the_acknowledged_handoff(self):
+        for next_, field in (({"target_agent": "coder"}, "next.task_summary"),
+                             ({"target_agent": "coder", "task_summary": "go on", "constraints": {"max_tokens": 5}},
+                              "next.constraints.max_tokens")):
+            with self.subTest(field):
+                self.chain.task = f"problem-{field}"
+                first = self.chain.hand("researcher", "tester")
+                reply = self.chain.call("POST", f"/v1/handoffs/{first['id']}/ack", {"next": next_})
+                problem = reply.json()
+                self.assertEqual((reply.status >= 400, problem["field"]), (True, field), reply)
+                self.assertEqual((problem["handoff"]["id"], problem["handoff"]["state"]),
+                                 (first["id"], "acknowledged"))
+
     def test_deliveries_carry_task_root_and_previous_id(self):
         first = self.chain.hand("researcher", "tester")
         second = self.chain.hand("tester", "writer")

@@ -45,6 +45,37 @@ class Replaced(Pushed):
         self.assertEqual(self.chain.state(old)["state"], "discarded")
         self.assertNotIn("a mistake", json.dumps(self.chain.ledger(envelope)))
 
+    def test_a_replaced_handoff_names_the_one_in_its_place(self):
+        _, old, reply = self.edited(task_summary="corrected")
+        new = self.settle(reply.json()["id"], "acknowledged")
+        self.assertEqual(self.chain.state(old)["replaced_by"], new)
+        self.assertNotIn("replaced_by", self.chain.state(new))
+        listed = self.chain.call("GET", f"/v1/handoffs?task={self.chain.task}").json()["items"]
+        self.assertEqual([item.get("replaced_by") for item in listed], [None, new, None])
+
+    def test_an_edited_state_keeps_what_was_resolved_and_done(self):
+        self.chain.hand("researcher", "tester", state={"unresolved": ["why?", {"id": "q-2", "text": "when?"}],
+                                                       "remaining": ["test it", "ship it"]})
+        old = self.parked("tester", state={"resolved": ["why?", "q-2"], "done": ["test it"], "decisions": ["wrong"]})
+        for edited, unresolved, remaining in (
+                ({"decisions": ["right"]}, [], ["ship it"]),
+                ({"decisions": ["right"], "resolved": []}, ["why?", {"id": "q-2", "text": "when?"}], ["ship it"]),
+                ({"unresolved": ["why?"]}, ["why?"], ["ship it"]),
+                ({"unresolved": [{"id": "q-2", "text": "at what time?"}]}, [{"id": "q-2", "text": "when?"},
+                 {"id": "q-2", "text": "at what time?"}], ["ship it"]),
+                ({"done": ["ship it"]}, [], ["test it"])):
+            with self.subTest(edited):
+                reply = self.chain.call("POST", f"/v1/parked/{old}/preview", {"edit": {"state": edited}})
+                self.assertEqual(reply.status, 200, reply)
+                new = self.edit(old, state=edited)
+                self.assertEqual((state(new).get("unresolved", []), state(new).get("remaining", [])),
+                                 (unresolved, remaining))
+                self.chain.task += "-again"
+                self.chain.hand("researcher", "tester", state={
+                    "unresolved": ["why?", {"id": "q-2", "text": "when?"}], "remaining": ["test it", "ship it"]})
+                old = self.parked("tester", state={"resolved": ["why?", "q-2"], "done": ["test it"],
+                                                   "decisions": ["wrong"]})
+
     def test_what_is_not_edited_is_as_it_was_asked_for(self):
         first, old, reply = self.edited(task_summary="corrected")
         self.assertEqual(reply.status, 200, reply)

@@ -3,6 +3,7 @@
 """A parent's items outlive its body, as long as any handoff of the chain is live, parked or retained."""
 
 import datetime
+import json
 import os
 import pathlib
 import subprocess
@@ -186,12 +187,32 @@ class Removed(unittest.TestCase):
         self.assertEqual(state(envelope)["decisions"], list(decisions))
         self.assertIn("handed to analyst", actions(envelope)[0])
 
+    def data(self):
+        return str(self.daemon.folder / "data")
+
+    def ctl(self, *arguments):
+        done = subprocess.run([HANDOFFCTL, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout + done.stderr
+
     def assert_sound(self):
         self.daemon.terminate()
         self.daemon.wait()
-        done = subprocess.run([HANDOFFCTL, "store", "check", str(self.daemon.folder / "data")],
-                              capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        code, said = self.ctl("store", "check", self.data())
+        self.assertEqual(code, 0, said)
+
+    def test_an_audit_says_that_a_parent_was_removed(self):
+        first = self.first()
+        second = self.chain.hand("analyst", "coder")
+        third = self.chain.hand("coder", "tester")
+        self.wait_until_gone(first)
+        code, said = self.ctl("audit", self.data(), "live", "--json")
+        self.assertEqual(code, 0, said)
+        items = {item["id"]: item for item in map(json.loads, said.splitlines())}
+        self.assertEqual(items[second["id"]]["removed_parents"], [first["id"]])
+        self.assertEqual(items[third["id"]]["removed_parents"], [])
+        code, said = self.ctl("audit", self.data(), "live")
+        self.assertIn(f"  continues {first['id']}  which was removed by retention\n", said)
+        self.assertIn(f"  continues {second['id']}\n", said)
 
     def test_a_parked_handoff_is_edited(self):
         first = self.first()

@@ -4,11 +4,16 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
 
+from harness.slips import slips
+
 HANDOFFCTL = os.environ["HANDOFFCTL"]
+KEYS = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"]) / "docs/configuration.md"
+WHERE = {"root": (), "agent": ("agents", "coder"), "channel": ("channels", "news")}
 EXAMPLE = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"]) / "examples/handoff-exporter.yml"
 
 
@@ -17,6 +22,19 @@ def handoffctl(*arguments):
     done = subprocess.run([HANDOFFCTL, *map(str, arguments)], capture_output=True, text=True,
                           timeout=60, check=False)
     return done.returncode, done.stdout, done.stderr
+
+
+def documented_keys():
+    """{(the keys above it, ...): {key, ...}} of all tables."""
+    found = {}
+    text = KEYS.read_text()
+    for table, above in WHERE.items():
+        rows = re.search(rf"<!-- config-{table}:begin -->(.*?)<!-- config-{table}:end -->", text, re.DOTALL)[1]
+        for path in re.findall(r"(?m)^\| `([^`]+)`", rows):
+            keys = path.split(".")
+            for depth, key in enumerate(keys):
+                found.setdefault((*above, *keys[:depth]), set()).add(key)
+    return found
 
 
 class CheckConfig(unittest.TestCase):
@@ -41,6 +59,21 @@ class CheckConfig(unittest.TestCase):
             (1, f"{good}: ok (1 agent, 0 pipelines)\n" * 2,
              f"{bad}:2:11: agents.coder.retires: unknown key, did you mean retries?\n"),
             handoffctl("check-config", good, bad, good))
+
+    def test_one_letter_slips_of_all_keys(self):
+        """Each is refused with its place and the nearest name."""
+        expected = []
+        for above, keys in documented_keys().items():
+            for key in sorted(keys):
+                for slip in set(slips(key)) - keys:
+                    text = "".join(f"{'  ' * depth}{each}:\n" for depth, each in enumerate(above))
+                    path = self.file(f"{len(expected)}.yml", f"{text}{'  ' * len(above)}{slip}: 1\n")
+                    place = f"{len(above) + 1}:{2 * len(above) + 1}"
+                    expected.append((path, f"{path}:{place}: {'.'.join((*above, slip))}: unknown key, did you mean {key}?"))
+        self.assertGreater(len(expected), 300)
+        status, _, errors = handoffctl("check-config", *(path for path, _ in expected))
+        self.assertEqual(status, 1)
+        self.assertEqual(errors.splitlines(), [line for _, line in expected])
 
     def test_missing_file(self):
         path = self.folder / "nowhere.yml"

@@ -108,11 +108,16 @@ class Samples(Case):
 
     def test_robust_handoff_waits_for_a_slow_agent(self):
         hold = Hold()
-        receiver, envelope, _, client, slept = self.robust(hold)
+        receiver, envelope, names, client, slept = self.robust(hold)
         client.spine.deliver_handoff(envelope, wait=False)
         receiver.wait_for(1)
-        client.time_out = threading.Timer(1.2, hold.release)
-        client.time_out.start()
+
+        def sleep(seconds):
+            slept.append(seconds)
+            hold.release()
+            client.timeout = 30
+
+        names["time"].sleep = sleep
         self.assertTrue(client.send_handoff(envelope, "code-generator").acknowledged)
         self.assertEqual(slept, [2])
         self.assertEqual(len(receiver.seen), 1)  # it was not delivered again

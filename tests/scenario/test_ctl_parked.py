@@ -66,6 +66,16 @@ class Many(Case):
         self.assertEqual(self.ctl("replay", "--target", "reviewer", "--dry-run").stdout, "0 would be replayed\n")
         self.assertEqual(self.parked(), ids)
 
+    def test_a_misspelt_agent_is_no_success(self):
+        ids = self.park()
+        for words in (("replay", "--target", "codr"), ("replay", "--target", "codr", "--dry-run"),
+                      ("discard", "--target", "codr", "--reason", "over"), ("list", "--target", "codr"),
+                      ("replay", "--target", "coder", "--to", "codr")):
+            done = self.ctl(*words, code=4)
+            self.assertIn("unknown_agent", done.stderr, words)
+            self.assertIn("seen codr, allowed coder (the nearest name)", done.stderr, words)
+        self.assertEqual(self.parked(), ids)
+
     def test_a_canary_that_fails_keeps_the_others(self):
         ids = self.park(3)
         self.coder.do(nack("the disk is full", retry=False))

@@ -2,6 +2,7 @@
 # variants: release asan
 """Handoffs through the agent API to real receivers: how each one ends, in how many attempts."""
 
+import concurrent.futures
 import contextlib
 import datetime
 import json
@@ -289,6 +290,20 @@ class Refused(Case):
         caller.wait_for_state(first, "acknowledged")
         self.assertEqual(caller.send().status, 200)
         self.assertEqual(len(coder.requests), 2)
+
+    def test_an_inbox_that_nobody_polls_is_full_after_a_thousand(self):
+        caller = self.daemon({"puller": {}})
+        with concurrent.futures.ThreadPoolExecutor(8) as senders:
+            replies = list(senders.map(lambda i: caller.send("puller", {"prefer": "respond-async"}, task_id=f"task-{i}"), range(1003)))
+        self.assertEqual(sorted(reply.status for reply in replies), [202] * 1000 + [429] * 3)
+        for reply in replies:
+            if reply.status == 429:
+                self.assert_problem(reply, 429, "too_many_in_flight")
+                self.assertEqual((reply.json()["seen"], reply.json()["retry_after_seconds"]), ("puller", 1))
+        metrics = caller.daemon.web.get("/metrics").text
+        self.assertIn('\nhandoff_inbox_waiting{target_agent="puller"} 1000\n', metrics)
+        self.assertIn('\nhandoff_api_requests_total{call="send_handoff",code="too_many_in_flight"} 3\n', metrics)
+        self.assertEqual(caller.call("GET", "/v1/agents/puller/inbox").status, 200)
 
 
 class Idempotency(Case):

@@ -40,7 +40,8 @@ class Handoffctl(unittest.TestCase):
 
     def run_on_terminal(self, *arguments):
         terminal, end = pty.openpty()
-        subprocess.run([CTL, *arguments], stdout=end, env=environment(HANDOFF_API_URL=self.url), timeout=30, check=True)
+        subprocess.run([CTL, *arguments], stdout=end, timeout=30, check=True,
+                       env=environment(HANDOFF_API_URL=self.url, TERM="xterm"))  # a dumb one has no bold face
         os.close(end)
         with open(terminal, "rb", buffering=0) as output:
             return output.read(4096).decode()

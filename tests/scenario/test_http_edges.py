@@ -157,6 +157,15 @@ class Problems(Case):
             with self.subTest(path=path, method=method):
                 self.check(api.request(method, path, body=body), status, code)
 
+    def test_the_longest_query_is_answered_and_a_longer_one_named(self):
+        """Each of its bytes takes three in a URL; the headers fill most of what 20,000 bytes leave."""
+        longest = "%C3%BC" * 2048
+        reply = self.daemon.api.get(f"/v1/memories?query={longest}", X_Long="x" * 7500)
+        self.assertEqual((reply.status, reply.json()["items"]), (200, []), reply)
+        reply = self.daemon.api.get(f"/v1/memories?query={longest}a", X_Long="x" * 7500)
+        self.check(reply, 400, "invalid_request")
+        self.assertEqual(reply.json()["field"], "query")
+
     def test_a_cursor_that_no_list_gave_out(self):
         for path in "/v1/parked", "/v1/memories", "/v1/tasks/t":
             for cursor in "x", "%20", "a" * 256, "1x", "-1", "99999999999999999999":

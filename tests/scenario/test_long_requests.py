@@ -206,6 +206,95 @@ class LongRequests(unittest.TestCase):
             self.assertEqual(read_reply(client).status, 202)
         self.assertEqual(len(self.caller.call("GET", "/v1/tasks/queue?limit=1000").json()["items"]), 256)
 
+    # ---- long bodies of calls that have other fields, too
+
+    def api_and_workers(self, ask):
+        """The answer, and the processor time of the API's thread and of the workers until then."""
+        before = sum(self.threads("api")), sum(self.threads("worker"))
+        reply = ask()
+        return reply, sum(self.threads("api")) - before[0], sum(self.threads("worker")) - before[1]
+
+    def next_of(self, size, **fields):
+        numbers = list(range(10)) * (size // 30)  # small values take most time for their bytes
+        return {"target_agent": "reader", "task_summary": "s", "state": {"numbers": numbers}, **fields}
+
+    def pulled(self):
+        handoff = self.caller.send("coder", {"prefer": "respond-async"}).json()["id"]
+        self.caller.call("GET", "/v1/agents/coder/inbox")
+        return f"/v1/handoffs/{handoff}/ack"
+
+    def test_a_long_next_is_read_beside_others(self):
+        reply, api, workers = self.api_and_workers(
+            lambda: self.caller.call("POST", self.pulled(), {"next": self.next_of(3 << 20)}))
+        self.assertEqual(reply.status, 200, reply)
+        envelope = self.caller.call("GET", f"/v1/handoffs/{reply.json()['next']['id']}/envelope").json()
+        self.assertEqual(len(envelope["context"]["task"]["state"]["numbers"]), (3 << 20) // 30 * 10)
+        self.assertLess(10 * api, workers)
+
+    def test_a_long_body_that_is_refused_is_read_beside_others(self):
+        """Nothing but reading it takes time."""
+        park = {"reason": "r", "request": {**self.next_of(3 << 20), "source_agent": "analyst"}}
+        for path, body in ((self.pulled(), {"next": self.next_of(3 << 20)}), ("/v1/parked", park),
+                           ("/v1/channels/none/publish", {"request": park["request"]})):
+            with self.subTest(path):
+                reply, api, workers = self.api_and_workers(
+                    lambda path=path, body=body: self.caller.call("POST", path, {**body, "bogus": 1}))
+                self.assertEqual((reply.status, reply.json().get("field")), (400, "bogus"), reply)
+                self.assertLess(api, workers)
+
+    def test_long_observations_are_counted_beside_others(self):
+        item = {"source_agent": "analyst", "target_agent": "coder", "outcome": "acknowledged"}
+        refused = {"items": [item], "bogus": self.next_of(3 << 20)["state"]}
+        reply, api, workers = self.api_and_workers(lambda: self.caller.call("POST", "/v1/observations", refused))
+        self.assertEqual(reply.status, 400, reply)
+        self.assertLess(api, workers)
+        taken = {"items": [{**item, "task_id": f"{'task' * 50}-{i}"} for i in range(999)] + [{"outcome": "lost"}]}
+        reply = self.caller.call("POST", "/v1/observations", taken)
+        self.assertEqual((reply.status, reply.json()["accepted"]), (200, 999), reply)
+        self.assertEqual([rejected["index"] for rejected in reply.json()["rejected"]], [999])
+
+    def test_unknown_fields_of_a_long_body_are_ignored(self):
+        body = {"next": self.next_of(1 << 20), "bogus": [1] * 1000}
+        reply = self.caller.call("POST", self.pulled(), body, prefer="handling=lenient")
+        self.assertEqual((reply.status, reply.header("Preference-Applied")), (200, "handling=lenient"), reply)
+        self.assertEqual([warning["field"] for warning in reply.json()["warnings"]], ["bogus"])
+        self.assertEqual(reply.json()["next"]["state"], "ready")
+
+    def test_an_edit_of_long_lists_compares_not_all_with_all(self):
+        """It took minutes for lists like these."""
+        ended = [f"question {i}" for i in range(WORD // 10)]
+        old = self.caller.call("POST", "/v1/parked", {"reason": "r", "request": {
+            **self.next_of(0), "source_agent": "analyst", "state": {"resolved": ended}}}).json()["id"]
+        again = [f" {name} " for name in ended[1:]]
+        reply = self.caller.call("POST", f"/v1/parked/{old}/preview", {"edit": {"state": {"unresolved": again}}})
+        self.assertEqual(reply.status, 200, reply)
+        reply = self.caller.call("POST", f"/v1/parked/{old}/replay", {"edit": {"state": {"unresolved": again}}})
+        self.assertEqual(reply.status, 200, reply)
+        state = self.caller.call("GET", f"/v1/handoffs/{reply.json()['id']}/envelope").json()["context"]["task"]["state"]
+        self.assertEqual(len(state["unresolved"]), len(again))
+
+    def test_an_acknowledgement_counts_whose_agent_leaves(self):
+        path = self.pulled()
+        body = json.dumps({"next": self.next_of(1 << 20)}).encode()
+        with self.stopped_workers():
+            client = self.daemon.api.socket()
+            client.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body)) +
+                           body)
+            client.close()
+        self.caller.wait_for_state(path.split("/")[3], "acknowledged")
+
+    def test_the_end_does_not_wait_for_long_bodies(self):
+        path = self.pulled()
+        body = json.dumps({"next": self.next_of(3 << 20)}).encode()
+        clients = [self.daemon.api.socket() for _ in range(8)]
+        for client in clients:
+            self.addCleanup(client.close)
+            client.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body)) +
+                           body)
+        eventually(lambda: sum(self.threads("worker")) > 0, "a worker has one")
+        self.daemon.terminate()
+        self.assertEqual(self.daemon.wait(), 0)
+
     @staticmethod
     def readable(clients, count):
         found = select.select(clients, [], [], 0)[0]

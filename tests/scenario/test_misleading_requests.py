@@ -7,16 +7,9 @@ import unittest
 from harness import Receiver
 from harness.agents import Caller, daemon_with
 from harness.receiver import status
+from harness.slips import slips
 
 ASK = {"source_agent": "analyst", "task_summary": "x", "intent": "y"}
-
-
-def slips(name):
-    """One letter wrong, missing, doubled or swapped with its neighbour, and another case."""
-    middle = len(name) // 2
-    found = [name[:middle] + "x" + name[middle + 1:], name[:middle] + name[middle + 1:], name[:middle] + name[middle] + name[middle:],
-             name[:middle - 1] + name[middle] + name[middle - 1] + name[middle + 1:], name.upper()]
-    return [slip for slip in found if slip != name]
 
 
 def named_inputs(document):
@@ -53,6 +46,10 @@ class Misleading(unittest.TestCase):
         for name, value in members.items():
             self.assertEqual(reply.json().get(name), value, name)
         return reply.json()
+
+    def park(self, reason):
+        reply = self.call("POST", "/v1/parked", {"request": {**ASK, "target_agent": "reviewer"}, "reason": reason})
+        self.assertEqual(reply.status, 200, reply.text)
 
     # ---- what is misspelt
 
@@ -96,6 +93,17 @@ class Misleading(unittest.TestCase):
                 self.assertTrue(problem["allowed"].endswith("(the nearest name)"), (path, slip, problem))
         self.assertGreater(tried, 500)
 
+    def test_a_key_that_comes_twice_in_any_body(self):
+        tried = 0
+        for method, path, name, place, _ in named_inputs(self.daemon.api.get("/v1/openapi.json").json()):
+            if place == "body":
+                with self.subTest(path=path, name=name):
+                    reply = self.call(method, path, f'{{"{name}": "a", "{name}": "b"}}')
+                    self.assertEqual((reply.status, reply.json()["code"]), (400, "invalid_request"), reply.text)
+                    self.assertRegex(reply.json()["detail"], "key given twice|duplicate key")
+                    tried += 1
+        self.assertGreater(tried, 50)
+
     def test_a_deadline_in_the_past(self):
         past = "2020-01-01T00:00:00Z"
         reply = self.call("POST", "/v1/handoffs", {**ASK, "target_agent": "reviewer", "constraints": {"deadline": past}})
@@ -120,6 +128,38 @@ class Misleading(unittest.TestCase):
         problem = self.refused(self.call("GET", "/v1/parked?target=somebody-else"), 404, "unknown_agent")
         self.assertNotIn("allowed", problem)
 
+    def test_slips_in_filters_of_sources_and_reasons(self):
+        """An empty list would say that there is nothing; what is not near anything known is one."""
+        self.caller.send_async("reviewer", source_agent="orchestrator", task_id="of-the-orchestrator")
+        self.park("a look at the invoice")
+        for path in ("/v1/parked", "/v1/parked/groups", "/v1/handoffs"):
+            for slip, name in (("orchestratr", "orchestrator"), ("Analyst", "analyst"), ("revewer", "reviewer")):
+                self.refused(self.call("GET", f"{path}?source={slip}"), 404, "unknown_agent", field="source", seen=slip,
+                             allowed=f"{name} (the nearest name)")
+            for other in ("orchestrator", "billing", "reviewer"):
+                self.assertEqual(self.call("GET", f"{path}?source={other}").status, 200, other)
+        for path in ("/v1/parked", "/v1/parked/groups"):
+            self.refused(self.call("GET", f"{path}?target=codr"), 404, "unknown_agent", field="target", seen="codr")
+            for name in ("exhausted", "refused", "rejected", "circuit_open", "hop_limit"):
+                for slip in slips(name):
+                    self.refused(self.call("GET", f"{path}?reason={slip}"), 400, "invalid_request", field="reason", seen=slip,
+                                 allowed=f"{name} (the nearest name)")
+            for reason in ("a+look+at+the+invoice", "hop_limit", "no+such+words"):
+                self.assertEqual(self.call("GET", f"{path}?reason={reason}").status, 200, reason)
+
+    def test_slips_in_the_filters_of_decisions(self):
+        self.park("for the lawyers")
+        for field, slip, status_code, code, name in (("reason", "exhuasted", 400, "invalid_request", "exhausted"),
+                                                     ("source", "analist", 404, "unknown_agent", "analyst"),
+                                                     ("target", "codr", 404, "unknown_agent", "coder")):
+            for dry_run in (True, False):
+                job = {"action": "discard", "reason": "old", "filter": {field: slip}, "dry_run": dry_run}
+                self.refused(self.call("POST", "/v1/jobs", job), status_code, code, field=field, seen=slip,
+                             allowed=f"{name} (the nearest name)")
+        self.refused(self.call("POST", "/v1/parked/replay", {"reason": "exhuasted"}), 400, "invalid_request", field="reason",
+                     seen="exhuasted", allowed="exhausted (the nearest name)")
+        self.refused(self.call("GET", "/v1/decisions?target=codr"), 404, "unknown_agent", field="target", seen="codr")
+
     # ---- what is meant for another
 
     def test_a_broadcast_to_one_agent(self):
@@ -138,6 +178,19 @@ class Misleading(unittest.TestCase):
                 reply = here.request(method, path, b"{}" if method == "POST" else None)
                 self.refused(reply, 404, "not_found", field="path", seen=path, allowed=there.address)
         self.assertEqual(api.get("/v2/handoffs").json()["detail"], "no such path")
+
+    def test_a_body_where_none_is_read(self):
+        """What it says would be ignored; an empty object says nothing."""
+        some = "01890a5d-ac96-774b-bcce-b302099a8057"
+        for path in (f"/v1/envelopes/{some}/deliver", "/v1/tasks/t/complete", "/v1/agents/coder/reset",
+                     f"/v1/jobs/{some}/continue"):
+            with self.subTest(path):
+                reply = self.call("POST", path, {"target_agent": "reviewer"})
+                problem = self.refused(reply, 400, "invalid_request", field="target_agent", seen="target_agent", allowed="none")
+                self.assertIn("unknown field", problem["detail"])
+                self.refused(self.call("POST", path, "target=reviewer"), 400, "invalid_json", field="body")
+                for nothing in ("", {}):
+                    self.assertNotEqual(self.call("POST", path, nothing).status, 400)
 
     # ---- what is not JSON
 

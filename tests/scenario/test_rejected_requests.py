@@ -44,6 +44,28 @@ class Rejected(unittest.TestCase):
             self.assertIn(text, page)
         self.assertNotIn(SECRET, page + self.daemon.log())
 
+    def test_the_source_of_a_request_that_is_answered_later_is_named(self):
+        """Its body is gone by then: the client says whose it was."""
+        self.start(channels={"news": {"receivers": ["coder"]}})
+        self.caller.call("PUT", "/v1/memories/m-1", {"content": "long " * 3000})
+        base = {"source_agent": "analyst", "task_summary": "x", "memory_ids": ["m-1"]}
+        large = {**base, "target_agent": "coder", "strategy": "full", "constraints": {"max_tokens": 500}}
+        for status, path, body, headers in (
+                (422, "/v1/handoffs", large, {}),
+                (422, "/v1/envelopes", large, {}),
+                (422, "/v1/parked", {"request": large, "reason": "later"}, {}),
+                (422, "/v1/handoffs", large, {"Idempotency-Key": "k-1"}),
+                (404, "/v1/handoffs", {**base, "target_agent": "codr"}, {"Idempotency-Key": "k-2"}),
+                (400, "/v1/handoffs", {**base, "target_agent": "coder", "task_sumary": "x"}, {"Idempotency-Key": "k-3"}),
+                (422, "/v1/channels/news/publish", {"request": {**base, "strategy": "full", "constraints": {"max_tokens": 500}}},
+                 {})):
+            with self.subTest(path, **headers):
+                reply = self.caller.call("POST", path, body, **headers)
+                self.assertEqual(reply.status, status, reply.text)
+                latest = self.on_the_page()[0]
+                self.assertEqual((latest["code"], latest["source_agent"]), (reply.json()["code"], "analyst"), reply.text)
+        self.assertNotIn("source=\"\"", self.daemon.log())
+
     def test_the_owner_of_the_token_is_named(self):
         tokens = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), "tokens")
         tokens.write_text("analyst analyst-0123456789abcdef\n")

@@ -255,6 +255,47 @@ class Chain(Case):
         self.assertEqual(self.receiver.requests[-1].json()["scope"], [ALICE])
 
 
+class Recovery(Case):
+    """A receiver whose token is bound fetches memories of its scopes, and those that its envelope names."""
+
+    def fetch(self, caller, handoff, **what):
+        reply = self.by[caller].call("POST", f"/v1/handoffs/{handoff}/memories", what)
+        self.assertEqual(reply.status, 200, reply)
+        return tuple(sorted(item["id"] for item in reply.json()[part]) for part in ("found", "missing"))
+
+    def test_a_bound_receiver_fetches_no_memories_of_other_scopes(self):
+        self.fill()
+        for name in ("alices-other", "late"):
+            self.by["operator"].put(name, scope=ALICE)
+        self.assertEqual(self.by["operator"].call("DELETE", "/v1/memories/late").status, 204)
+        sent = self.by["operator"].call("POST", "/v1/handoffs", {
+            "source_agent": "planner", "target_agent": "coder", "task_summary": "x", "scope": [ALICE, BOB],
+            "memory_ids": ["in-alice", "late"]}, prefer="respond-async").json()["id"]
+        self.assertEqual(self.fetch("bob", sent, ids=["alices-other", "in-bob", "in-shared"]),
+                         (["in-bob", "in-shared"], ["alices-other"]))
+        self.assertEqual(self.fetch("bob", sent, ids=["in-alice"]), (["in-alice"], []))  # the envelope names it
+        self.by["operator"].put("late", scope=ALICE)
+        self.assertEqual(self.fetch("bob", sent, missing=True), (["late"], []))
+        self.by["operator"].put("pinned-later", scope=ALICE, pinned=True)
+        self.assertNotIn("pinned-later", self.fetch("bob", sent, ids=["*pinned"])[0])
+        self.assertIn("alices-other", self.fetch("operator", sent, ids=["alices-other"])[0])
+
+    def test_a_flagged_gap_shows_nothing_of_other_scopes(self):
+        """A receiver flags what it likes, so a gap is not given to it; the operator finds it."""
+        sent = self.by["operator"].call("POST", "/v1/handoffs", {
+            "source_agent": "planner", "target_agent": "coder", "task_summary": "x", "scope": [ALICE, BOB],
+            "include_pins": False}, prefer="respond-async").json()["id"]
+        for memory, fields in {"alices-other": {}, "alices-pinned": {"pinned": True}, "bobs": {}}.items():
+            self.by["operator"].put(memory, scope=BOB if memory == "bobs" else ALICE, **fields)
+        self.assertEqual(self.by["bob"].call("POST", f"/v1/handoffs/{sent}/gaps", {
+            "missing": ["alices-other", "bobs", "*pinned"]}).status, 200)
+        self.assertEqual(self.fetch("bob", sent, ids=["alices-other", "*pinned"]), ([], ["alices-other"]))
+        found, missing = self.fetch("bob", sent, missing=True)
+        self.assertEqual((found, missing), (["bobs"], ["alices-other"]))
+        self.assertEqual(self.fetch("operator", sent, ids=["alices-other", "*pinned"])[0],
+                         ["alices-other", "alices-pinned"])
+
+
 class FanIn(Case):
     """A request that continues several envelopes needs them to have the same scopes."""
 
@@ -296,7 +337,7 @@ class FanIn(Case):
         held = reply.header("Handoff-Id")
         reply = self.by["operator"].call("POST", f"/v1/handoffs/{held}/ack", {"next": {
             "target_agent": "receiver", "task_summary": "join", "previous_id": ids}})
-        self.assert_problem(reply, 422, "scope_conflict", "previous_id")
+        self.assert_problem(reply, 422, "scope_conflict", "next.previous_id")
         self.assertEqual(self.by["operator"].call("GET", f"/v1/handoffs/{held}").json()["state"], "acknowledged")
 
     def test_equal_scopes_are_joined_whatever_their_order(self):
@@ -345,7 +386,7 @@ class EveryWay(Case):
                 with self.subTest(way=way, fields=fields):
                     request = {**self.REQUEST, **fields}
                     reply, envelope = self.send(way, {**request, "scope": BOB})
-                    self.assert_problem(reply, 403, "forbidden", "scope")
+                    self.assert_problem(reply, 403, "forbidden", "next.scope" if way == "next" else "scope")
                     self.assertIsNone(envelope)
                     reply, envelope = self.send(way, {**request, "memory_ids": ["in-bob", "in-alice"]})
                     self.assertEqual(envelope["scope"], [ALICE], reply)

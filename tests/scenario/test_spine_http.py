@@ -225,6 +225,17 @@ class Finding(Case):
         self.assertEqual(sorted(memories(envelope)), ["fit-1", "pin-1"])
         self.assertEqual(memories(envelope)["pin-1"]["pinned"], True)
 
+    def test_a_long_summary_does_not_make_a_url_that_servers_refuse(self):
+        search = {"method": "GET", "path": "/facts?newest={limit}&about={query}", "memories": "/facts"}
+        self.start({**TABLE, "operations": {**TABLE["operations"], "search": search}})
+        self.server.store("fit-1", "the zeppelin is inspected")
+        envelope = self.chain.hand("researcher", "analyst", summary="inspect the zeppelin \u98db " * 1000, include_recent=5)
+        self.assertEqual(list(memories(envelope)), ["fit-1"])
+        [asked] = [entry[1] for entry in self.server.asked("/facts?newest") if "about=" in entry[1]]
+        about = urllib.parse.parse_qs(urllib.parse.urlsplit(asked).query, errors="strict")["about"][0]
+        self.assertTrue(about.startswith("inspect the zeppelin \u98db "), about[:50])
+        self.assertIn(len(about.encode()), range(4093, 4097))
+
     def test_no_more_pins_are_taken_than_are_allowed(self):
         self.start(timeout="10s")
         for i in range(60_000):

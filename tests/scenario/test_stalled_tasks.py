@@ -76,6 +76,45 @@ class Stalled(Case):
         self.complete("two")
         self.rests()
 
+    def test_the_list_of_open_tasks_has_what_waits(self):
+        """The alert says for how long; this says which task, and which agent had it last."""
+        def listed(**more):
+            query = "&".join(f"{name}={value}" for name, value in {"open": "true", **more}.items())
+            items = self.caller.call("GET", f"/v1/handoffs?{query}").json()["items"]
+            return [(item["task_id"], item["target_agent"]) for item in items]
+        self.start(ack, **WATCHED)
+        for task in "one", "one", "two", "three":
+            self.caller.send(task_id=task)
+        self.assertEqual(listed(), [("one", "coder"), ("two", "coder"), ("three", "coder")])
+        self.complete("two")
+        pulled = self.caller.send_async("puller", task_id="three")
+        self.assertEqual(listed(), [("one", "coder")])
+        self.caller.call("POST", f"/v1/handoffs/{pulled}/park", {"reason": "later"})
+        self.assertEqual(listed(order="newest"), [("one", "coder")])
+        self.caller.call("POST", f"/v1/handoffs/{pulled}/cancel")
+        self.assertEqual(listed(), [("one", "coder"), ("three", "coder")])
+        self.assertEqual(listed(task="three"), [("three", "coder")])
+        self.assertEqual(listed(state="parked"), [])
+
+    def test_the_last_of_a_task_is_the_one_acknowledged_last(self):
+        """In whatever order they were made; one that is made before it and still in flight counts, too."""
+        def listed():
+            return [item["id"] for item in self.caller.call("GET", "/v1/handoffs?open=true").json()["items"]]
+        self.start(ack, **WATCHED)
+        pulled = [self.caller.send_async("puller") for _ in range(3)]
+        for _ in pulled:
+            self.caller.call("GET", "/v1/agents/puller/inbox")
+        for handoff in pulled[1], pulled[0]:
+            self.caller.call("POST", f"/v1/handoffs/{handoff}/ack")
+            self.assertEqual(listed(), [])
+        self.caller.call("POST", f"/v1/handoffs/{pulled[2]}/cancel")
+        self.assertEqual(listed(), [pulled[0]])
+        first = self.caller.send_async("puller")
+        self.caller.send()
+        self.assertEqual(listed(), [])
+        self.caller.call("POST", f"/v1/handoffs/{first}/cancel")
+        self.assertEqual(len(listed()), 1)
+
     def test_what_was_never_acknowledged_does_not_wait(self):
         self.start(status(422), later, self.hold, **WATCHED)
         refused = self.caller.send().json()["handoff"]["id"]

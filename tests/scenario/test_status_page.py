@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import tempfile
+import time
 import unittest
 
 from harness import Daemon, Receiver, eventually
@@ -192,12 +193,14 @@ class InChromium(unittest.TestCase):
         with daemon_with({"coder": {}}) as daemon:
             page = self.browser.open(daemon.web.url + "/", before=FASTER)
             self.assertEqual(page.evaluate("document.title"), "Healthy - handoff-exporter")
+            page.evaluate("window.stillHere = 1")  # a reload would forget it
             daemon.write_config("agents: {coder: {retires: 3}}")
             self.assertEqual(daemon.reload().status, 500)
             eventually(lambda: page.evaluate("document.title").startswith("Needs attention"), "it shows what is new")
             self.assertIn("The last reload was rejected", page.evaluate("document.querySelector('main').innerText"))
         eventually(lambda: page.evaluate("document.querySelector('h1').innerText") == "The sidecar does not answer",
                    "an old page does not look like a new one")
+        self.assertEqual(page.evaluate("window.stillHere"), 1)
 
     def test_nothing_sticks_out_to_the_side(self):
         for page in self.views():
@@ -238,6 +241,27 @@ class Calm(unittest.TestCase):
             self.assertIn("Healthy", seen)
             self.assertIn("Looking since " + status["started_at"][:10], seen)
             self.assertIn("None since start.", seen)
+
+    def test_completeness_and_latency_of_the_last_hour(self):
+        def slowly(request):
+            time.sleep(0.3)
+            ack(request)
+
+        with Receiver(slowly) as coder, daemon_with({"coder": {"url": coder.url, "timeout": "7s"}, "reviewer": {}}) as daemon:
+            caller = Caller(daemon)
+            caller.call("PUT", "/v1/memories/stored", {"content": "x"})
+            for i in range(4):
+                self.assertEqual(caller.send(task_id=f"task-{i}", memory_ids=["stored", "never-stored"]).status, 200)
+            status = daemon.web.get("/?format=json").json()
+            busy, idle = status["agents"]
+            self.assertEqual((status["completeness_last_hour"], busy["completeness_last_hour"]), (0.5, 0.5))
+            self.assertGreaterEqual(busy["latency_p50_seconds"], 0.25)  # the bounds of the buckets around it
+            self.assertGreaterEqual(busy["latency_p99_seconds"], busy["latency_p50_seconds"])
+            self.assertEqual([idle[name] for name in ("completeness_last_hour", "latency_p50_seconds", "latency_p99_seconds")],
+                             [None] * 3)
+            seen = text_of(daemon.web.get("/").text)
+            self.assertIn("50 % of 8 memories", seen)
+            self.assertRegex(seen, r"\d\.\d s p99 \d\.\d s of 7\.0 s")
 
     def test_without_agents_it_says_how_to_get_some(self):
         with Daemon() as daemon:
@@ -322,6 +346,19 @@ class Calm(unittest.TestCase):
             found = daemon.web.get("/?format=json").json()["findings"]
             self.assertEqual([(finding["alert"], finding["severity"]) for finding in found], [("HandoffTokensEstimated", "info")])
             self.assertIn("Tokens are estimated", text_of(daemon.web.get("/").text))
+            self.assertIn("\nhandoff_tokenizer_exact 0\n", daemon.web.get("/metrics").text)
+            [said] = daemon.events("token_counts_estimated")
+            self.assertEqual((said["level"], said["encoding"]), ("warn", "estimate"))
+            self.assertIn(f"{empty}/o200k_base.vocabulary", said["error"])
+
+    def test_in_a_build_tree_the_vocabulary_is_found_beside_the_program(self):
+        daemon = Daemon(config=config({"coder": {}}), start=False)
+        del daemon.env["HANDOFF_VOCABULARY_DIR"]
+        with daemon:
+            daemon.start()
+            self.assertTrue(daemon.web.get("/?format=json").json()["tokens_exact"])
+            self.assertIn("\nhandoff_tokenizer_exact 1\n", daemon.web.get("/metrics").text)
+            self.assertEqual([said["encoding"] for said in daemon.events("token_counts_exact")], ["o200k_base"])
 
     def test_hundreds_of_agents(self):
         with daemon_with({f"agent-{i:03}": {} for i in range(300)}) as daemon:

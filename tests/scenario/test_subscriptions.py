@@ -4,7 +4,12 @@
 
 import collections
 import concurrent.futures
+import contextlib
+import errno
+import json
 import os
+import pathlib
+import sqlite3
 import subprocess
 import tempfile
 import threading
@@ -12,8 +17,10 @@ import unittest
 
 from harness import eventually
 from harness.agents import Caller, config, daemon_with
+from harness.failing_calls import PROGRAM, FailingCalls
 from harness.receiver import Receiver, ack, status
 from test_channels import CHANNEL, Case
+from test_spine_http import TABLE, FactServer
 
 HANDOFFCTL = os.environ["HANDOFFCTL"]
 NEWS = "news"  # in no configuration
@@ -46,6 +53,19 @@ class Subscribing(Case):
         self.assertEqual(reply.status, 200, reply)
         self.assertEqual(self.caller.call("POST", f"/v1/handoffs/{reply.header('Handoff-Id')}/ack").status, 200)
         return reply.json()["id"]
+
+    def pulled(self, agent, count):
+        """What it pulls; fewer where the next does not come."""
+        found = []
+        while len(found) < count and (one := self.pull(agent, 30)) is not None:
+            found.append(one)
+        return found
+
+    def ctl(self, *words, code=0):
+        done = subprocess.run([HANDOFFCTL, "channels", *words, "--api.url", self.daemon.api.url], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout
 
     def reload(self, receivers):
         agents = {name: {} for name in ("code-generator", "doc-writer", "reviewer")}
@@ -124,7 +144,7 @@ class CatchingUp(Subscribing):
         before = [self.publish()["id"] for _ in range(40)]
         self.assertTrue(self.subscribe("doc-writer", **{"from": "all"})["catching_up"])
         after = [self.publish()["id"] for _ in range(3)]
-        self.assertEqual([self.pull("doc-writer") for _ in before + after], before + after)
+        self.assertEqual(self.pulled("doc-writer", len(before + after)), before + after)
         eventually(self.finished, "it has caught up")
         last = self.publish()
         self.assertIn("doc-writer", {one["receiver"] for one in last["deliveries"]})
@@ -138,7 +158,7 @@ class CatchingUp(Subscribing):
         at = self.publication(second["id"])["published_at"]
         third = self.publish()
         self.subscribe("doc-writer", **{"from": at})
-        self.assertEqual([self.pull("doc-writer") for _ in range(2)], [second["id"], third["id"]])
+        self.assertEqual(self.pulled("doc-writer", 2), [second["id"], third["id"]])
         eventually(self.finished, "it has caught up")
         self.assertIsNone(self.pull("doc-writer", 0))
 
@@ -154,6 +174,15 @@ class CatchingUp(Subscribing):
         eventually(self.finished, "it has caught up")
         self.assertIsNone(self.pull("doc-writer", 0))
 
+    def test_to_subscribe_again_on_the_way_loses_and_repeats_nothing(self):
+        made = [self.publish()["id"] for _ in range(200)]
+        for _ in range(40):
+            self.subscribe("doc-writer", **{"from": "all"})
+        self.assertEqual(self.pulled("doc-writer", len(made)), made)
+        eventually(self.finished, "it has caught up")
+        self.assertIsNone(self.pull("doc-writer", 0))
+        self.check_store()
+
     def test_a_kill_on_the_way_loses_and_repeats_nothing(self):
         before = [self.publish()["id"] for _ in range(60)]
         self.subscribe("doc-writer", **{"from": "all"})
@@ -161,7 +190,7 @@ class CatchingUp(Subscribing):
         self.check_store()
         self.restart()
         after = self.publish()["id"]
-        self.assertEqual([self.pull("doc-writer") for _ in range(61)], [*before, after])
+        self.assertEqual(self.pulled("doc-writer", 61), [*before, after])
         eventually(self.finished, "it has caught up")
         self.assertIsNone(self.pull("doc-writer", 0))
         self.check_store()
@@ -217,8 +246,44 @@ class CatchingUp(Subscribing):
         eventually(lambda: self.channel()["doc-writer"][0] >= 256, "it has as many as it may")
         self.assertLess(self.channel()["doc-writer"][0], 256 + 16)
         self.assertFalse(self.finished())
-        self.assertEqual([self.pull("doc-writer") for _ in made], made)
+        self.assertEqual(self.pulled("doc-writer", len(made)), made)
         eventually(self.finished, "it has caught up")
+
+    def test_a_receiver_that_pulls_sees_what_is_published_meanwhile_in_order(self):
+        """Published on several connections, one after the other, while it is included again."""
+        for _ in range(3):
+            made = [self.publish()["id"] for _ in range(20)]
+            self.subscribe("doc-writer", **{"from": "all"})
+            made += [self.publish()["id"] for _ in range(30)]
+            self.assertEqual(self.pulled("doc-writer", len(made)), made)
+            eventually(self.finished, "it has caught up")
+            self.leave("doc-writer")
+
+    def test_an_envelope_that_was_assembled_before_and_is_published_on_the_way_comes_too(self):
+        draft = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="broadcast")).json()["id"]
+        made = [self.publish()["id"] for _ in range(300)]
+        self.subscribe("doc-writer", **{"from": "all"})
+        eventually(lambda: self.channel()["doc-writer"][0] >= 256, "it has as many as it may")
+        self.assertIn(self.post({"envelope_id": draft}).status, (200, 202))
+        self.assertEqual(self.pulled("doc-writer", len(made) + 1), [*made, draft])
+        eventually(self.finished, "it has caught up")
+        self.assertIsNone(self.pull("doc-writer", 0))
+        self.check_store()
+
+    def test_a_change_that_is_on_disk_though_it_failed_does_not_end_it(self):
+        for change in ("UPDATE subscriptions SET at = at + 1", "UPDATE subscriptions SET state = 2, at = at + 1",
+                       "DELETE FROM subscriptions"):
+            with self.subTest(change):
+                made = [self.publish()["id"] for _ in range(300)]
+                self.subscribe("doc-writer", **{"from": "all"})
+                eventually(lambda: self.channel()["doc-writer"][0] >= 256, "it has as many as it may")
+                with contextlib.closing(sqlite3.connect(self.daemon.folder / "data" / "handoff.db")) as store:
+                    store.execute(change)
+                    store.commit()
+                self.assertEqual(self.pulled("doc-writer", len(made)), made)
+                eventually(self.finished, "it has caught up")
+                self.leave("doc-writer")
+                self.check_store()
 
     def test_late_deliveries_are_handoffs_like_any_other(self):
         made = self.publish()
@@ -236,13 +301,92 @@ class CatchingUp(Subscribing):
         self.check_store()
 
 
-class CommandLine(Subscribing):
-    def ctl(self, *words, code=0):
-        done = subprocess.run([HANDOFFCTL, "channels", *words, "--api.url", self.daemon.api.url], capture_output=True,
-                              text=True, check=False)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done.stdout
+class WhileOthersWait(Subscribing):
+    def test_who_waits_for_the_first_publication_of_a_key_keeps_nobody_from_catching_up(self):
+        self.start({"code-generator": None}, agents={"doc-writer": {}})
 
+        def repeat():
+            return self.post({"request": self.request()}, **{"Idempotency-Key": "once", "Prefer": "wait=30"})
+
+        first = self.post({"request": self.request()}, **{"Idempotency-Key": "once"}).json()
+        [handoff] = [one["handoff_id"] for one in first["deliveries"]]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            waiting = pool.submit(repeat)
+            with self.assertRaises(TimeoutError):
+                waiting.result(1)
+            self.subscribe("doc-writer", **{"from": "all"})
+            self.assertEqual(self.pull("doc-writer"), first["id"])
+            eventually(lambda: not self.receivers_of()["doc-writer"][2], "it has caught up")
+            second = self.publish()
+            self.assertEqual(self.pull("doc-writer"), second["id"])
+            self.assertFalse(waiting.done())
+            self.assertEqual(self.caller.call("POST", f"/v1/handoffs/{handoff}/ack").status, 200)
+            self.assertEqual(waiting.result().json()["id"], first["id"])
+
+
+class InOrder(Subscribing):
+    def test_one_that_reads_in_order_is_given_what_it_missed_before_what_came_meanwhile(self):
+        with FactServer() as server, concurrent.futures.ThreadPoolExecutor() as pool:
+            table = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "spine.json"
+            table.write_text(json.dumps(TABLE), encoding="utf-8")
+            self.start({"code-generator": ack}, agents={"doc-writer": {"ordered": True}}, tokens={
+                "spine": {"kind": "http", "url": server.url, "operations_file": str(table), "timeout": "20s"}})
+            draft = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="broadcast")).json()["id"]
+            made = [self.publish()["id"] for _ in range(300)]
+            self.subscribe("doc-writer", **{"from": "all"})
+            eventually(lambda: self.channel()["doc-writer"][0] >= 256, "it has as many as it may")
+            self.assertIn(self.post({"envelope_id": draft}).status, (200, 202))
+            server.trouble = server.silent
+            slow = pool.submit(self.publish, ["code-generator"], memory_ids=["ms-1"])
+            eventually(lambda: server.asked("/facts/ms-1", "/facts/batch"), "the spine is asked")
+            server.trouble = None
+            self.assertEqual(self.pulled("doc-writer", len(made)), made)
+            eventually(lambda: not self.receivers_of()["doc-writer"][2], "it is included again")
+            last = self.publish()["id"]
+            server.release.set()
+            slow.result()
+            self.assertEqual(self.pulled("doc-writer", 2), [draft, last])
+
+
+class WhileTheStoreFails(Subscribing):
+    def test_a_change_that_fails_does_not_end_a_catching_up(self):
+        self.calls = FailingCalls()
+        self.addCleanup(self.calls.close)
+        self.start({"code-generator": ack}, agents={"doc-writer": {}},
+                   tokens={"program": PROGRAM, "env": self.calls.environment})
+        made = [self.publish()["id"] for _ in range(300)]
+        self.subscribe("doc-writer", **{"from": "all"})
+        eventually(lambda: self.channel()["doc-writer"][0] >= 256, "it has as many as it may")
+        self.calls.arm("pwrite", 0, errno.ENOSPC, times=1 << 30)
+        self.assertEqual(self.put("doc-writer", body={"from": "all"}).json()["code"], "store_full")
+        reply = self.caller.call("DELETE", f"/v1/channels/{CHANNEL}/receivers/doc-writer")
+        self.assertEqual(reply.json()["code"], "store_full")
+        self.calls.disarm()
+        eventually(lambda: self.daemon.web.get("/-/ready").status == 200, "the store is well again")
+        self.assertEqual(self.pulled("doc-writer", len(made)), made)
+        eventually(lambda: not self.receivers_of()["doc-writer"][2], "it has caught up")
+        self.check_store()
+
+
+class AfterRetention(Subscribing):
+    def test_nobody_is_sent_again_what_retention_removed_for_it(self):
+        self.start({"code-generator": ack, "doc-writer": None},
+                   tokens={"storage": {"retention": {"age": "1s"}}})
+        made = self.publish()
+        [first] = [one["handoff_id"] for one in made["deliveries"] if one["receiver"] == "code-generator"]
+        self.receivers["code-generator"].wait_for(1)
+        eventually(lambda: self.caller.call("GET", f"/v1/handoffs/{first}").status == 404, "retention removes it", 30)
+        self.subscribe("code-generator", **{"from": "all"})
+        eventually(lambda: not self.receivers_of()["code-generator"][2], "it has caught up")
+        self.assertEqual(list(self.states(made["id"])), ["doc-writer"])
+        self.check_store()
+        self.assertEqual(self.pull("doc-writer"), made["id"])
+        publication = f"/v1/channels/{CHANNEL}/publications/{made['id']}"
+        eventually(lambda: self.caller.call("GET", publication).status == 404, "retention removes the publication", 30)
+        self.check_store(audit=False)
+
+
+class CommandLine(Subscribing):
     def test_receivers_subscribe_and_leave(self):
         self.start({"code-generator": None}, agents={"doc-writer": {}})
         self.publish()
@@ -259,6 +403,36 @@ class CommandLine(Subscribing):
         self.assertEqual(self.ctl("unsubscribe", NEWS, "doc-writer"), f"doc-writer has left {NEWS}\n")
         self.ctl("show", NEWS, code=4)
         self.ctl("unsubscribe", NEWS, "doc-writer", code=4)
+
+
+class PublishingByCommandLine(Subscribing):
+    def setUp(self):
+        self.start({"code-generator": ack, "test-writer": ack, "doc-writer": status(500)})
+
+    def rows(self, printed):
+        return sorted(line.split()[1:] for line in printed.splitlines()[2:])
+
+    def test_a_request_is_published_to_all_or_to_some(self):
+        done = self.ctl("publish", CHANNEL, "--from", "researcher", "--summary", "Research is complete", "--receiver",
+                        "code-generator", "--receiver", "test-writer", "--wait", "20")
+        self.assertEqual(self.rows(done), [["code-generator", "acknowledged"], ["test-writer", "acknowledged"]])
+        identifier = done.split()[0]
+        self.assertEqual(done.splitlines()[0], f"{identifier} is published to {CHANNEL}")
+        self.assertEqual(self.publication(identifier)["source_agent"], "researcher")
+        done = self.ctl("publish", CHANNEL, "--from", "researcher", "--summary", "More", "--wait", "20", code=1)
+        self.assertIn(["doc-writer", "parked"], self.rows(done))
+
+    def test_a_repeat_with_a_key_is_the_first_publication(self):
+        words = ("publish", CHANNEL, "--from", "researcher", "--summary", "Once", "--receiver", "code-generator",
+                 "--idempotency-key", "run-17", "-o", "name")
+        self.assertEqual(self.ctl(*words), self.ctl(*words))
+
+    def test_an_envelope_is_published(self):
+        draft = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="broadcast")).json()["id"]
+        done = self.ctl("publish", CHANNEL, "--envelope", draft, "--receiver", "test-writer")
+        self.assertEqual((done.split()[0], self.rows(done)), (draft, [["test-writer", "ready"]]))
+        self.ctl("publish", CHANNEL, "--receiver", "test-writer", code=2)
+        self.ctl("publish", CHANNEL, "--envelope", draft, "--summary", "and a request", code=1)
 
 
 class Access(Subscribing):

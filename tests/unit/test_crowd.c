@@ -19,6 +19,7 @@
 #include "exporter/http/worker.h"
 #include "lib/base/container.h"
 #include "tests/support/unit.h"
+#include "tests/support/wait.h"
 
 enum {
     PLACES = 4,
@@ -208,10 +209,7 @@ static void close_all(int *fds, size_t count)
 /* Requests that wait for us. */
 static void await_in_flight(const struct crowd *crowd, unsigned count)
 {
-    for (int ms = 0; exporter_server_in_flight(crowd->server) < count; ms++) {
-        assert_true(ms < DEADLINE_MS);
-        poll(NULL, 0, 1);
-    }
+    WAIT_UNTIL(exporter_server_in_flight(crowd->server) >= count, "the server has these requests");
 }
 
 /* A client whose answer has begun, and who does not read it. */

@@ -5,6 +5,7 @@
  * or damaged.
  */
 #include "tests/support/unit.h"
+#include "tests/support/wait.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -610,8 +611,7 @@ static void test_a_table_that_cannot_be_read_is_done_without(void **state)
         memset(page, 0xff, sizeof page);
         swap_page(tables[i], page, sizeof page);
         open_again();
-        while (!handoff_memory_index_is_complete(the_index()))
-            usleep(1000);
+        WAIT_UNTIL(handoff_memory_index_is_complete(the_index()), "the index has all memories");
         assert_found("bucket", 99 - i);
         temp_spine_end_at(&temp);
         swap_page(tables[i], page, sizeof page);
@@ -708,8 +708,7 @@ static void test_it_is_complete_when_all_is_found(void **state)
     temp_spine_end_at(&temp);
     put_rows(ROWS);
     open_again();
-    while (!handoff_memory_index_is_complete(the_index()))
-        usleep(100);
+    WAIT_UNTIL(handoff_memory_index_is_complete(the_index()), "the index has all memories");
     assert_int_equal(find_word("bucket", &rows), ROWS);
 }
 

@@ -87,12 +87,32 @@ static void test_slips(void **state)
     assert_false(base_is_slip(longest, BASE_NEAREST_MAX, longest, BASE_NEAREST_MAX + 1));
 }
 
+/* All of 6 to 8 letters, of two kinds, that begin alike. */
+static void test_a_slip_is_one_edit(void **state)
+{
+    (void)state;
+    for (unsigned one = 0; one < 3 * 64; one++) {
+        for (unsigned other = 0; other < 3 * 64; other++) {
+            const size_t lengths[2] = {6 + one / 64, 6 + other / 64};
+            char words[2][8];
+            for (size_t i = 0; i < 8; i++) {
+                words[0][i] = i >= 2 && (one >> (i - 2) & 1) ? 'b' : 'a';
+                words[1][i] = i >= 2 && (other >> (i - 2) & 1) ? 'b' : 'a';
+            }
+            const size_t distance = base_edit_distance(words[0], lengths[0], words[1], lengths[1]);
+            const bool same =
+                lengths[0] == lengths[1] && memcmp(words[0], words[1], lengths[0]) == 0;
+            assert_int_equal(base_is_slip(words[0], lengths[0], words[1], lengths[1]),
+                             !same && distance <= 1);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_edit_distance),
-        cmocka_unit_test(test_slips),
-        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_edit_distance),      cmocka_unit_test(test_slips),
+        cmocka_unit_test(test_a_slip_is_one_edit), cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_nearest_in_a_list),
     };
     return RUN_TESTS(tests);

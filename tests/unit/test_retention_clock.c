@@ -212,6 +212,47 @@ static void test_what_finishes_in_a_wrong_year_keeps_its_age(void **state)
     wait_until_gone(ahead);
 }
 
+static struct handoff_store_kept kept_now(void)
+{
+    struct handoff_store_kept kept;
+    restart(); /* measures */
+    handoff_store_kept(fixture.store, &kept);
+    return kept;
+}
+
+/* Who remembers when something finished, by the wall clock, forgets what the store has removed. */
+static void test_what_is_there_is_kept_from_its_wall_time(void **state)
+{
+    (void)state;
+    set_forward(YEAR);
+    pass(HOUR);
+    const struct base_uuid due = finish_one();
+    set_forward(-YEAR); /* now retention is a day ahead */
+    pass(30 * DAY + MINUTE);
+    wait_until_gone(due);
+    const int64_t finished_ms = base_wall_ms(&fixture.clock.clock);
+    finish_one();
+    pass(HOUR);
+    const struct handoff_store_kept kept = kept_now();
+    assert_true(kept.ahead_ms > 23 * HOUR);
+    assert_true(kept.kept_from_ms <= finished_ms);
+    assert_int_equal(base_wall_ms(&fixture.clock.clock) + kept.ahead_ms - kept.oldest_row_ms, HOUR);
+}
+
+static void test_a_clock_set_forward_makes_nothing_older_than_it_is(void **state)
+{
+    (void)state;
+    const int64_t finished_ms = base_wall_ms(&fixture.clock.clock);
+    finish_one();
+    set_forward(YEAR);
+    pass(MINUTE);
+    const struct handoff_store_kept kept = kept_now();
+    assert_true(kept.ahead_ms < 0);
+    assert_true(kept.kept_from_ms <= finished_ms);
+    const int64_t age_ms = base_wall_ms(&fixture.clock.clock) + kept.ahead_ms - kept.oldest_row_ms;
+    assert_true(age_ms >= MINUTE && age_ms <= 25 * MINUTE);
+}
+
 #define SET(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -224,6 +265,8 @@ int main(void)
         SET(test_a_restart_in_a_wrong_year_removes_nothing_before_its_time),
         SET(test_a_long_stop_counts_little_by_little),
         SET(test_what_finishes_in_a_wrong_year_keeps_its_age),
+        SET(test_what_is_there_is_kept_from_its_wall_time),
+        SET(test_a_clock_set_forward_makes_nothing_older_than_it_is),
     };
     return RUN_TESTS(tests);
 }

@@ -17,6 +17,7 @@
 #include "lib/base/arena.h"
 #include "tests/support/temp_store.h"
 #include "tests/support/unit.h"
+#include "tests/support/wait.h"
 
 static struct base_uuid_source ids;
 
@@ -636,8 +637,7 @@ static bool may_know(const char *task)
  */
 static void wait_until_tasks_are_read(void)
 {
-    while (may_know("unknown"))
-        usleep(1000);
+    WAIT_UNTIL(!may_know("unknown"), "the writer has read which tasks there are");
 }
 
 static void test_a_task_may_be_known_from_its_first_commit_on(void **state)

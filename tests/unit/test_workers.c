@@ -5,8 +5,11 @@
  */
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 
 #include "lib/base/container.h"
+#include "lib/base/memory.h"
 #include "lib/base/workers.h"
 #include "tests/support/unit.h"
 
@@ -21,6 +24,13 @@ struct job {
 
 static struct base_loop loop;
 static struct base_workers *workers;
+static atomic_uint releases; /* of memory */
+
+static void release_counted(void *pointer)
+{
+    releases += pointer != NULL;
+    free(pointer);
+}
 
 static void run_job(struct base_work *work)
 {
@@ -204,8 +214,28 @@ static void test_arenas_are_freed_by_workers(void **state)
     turn_until_ended(&next);
 }
 
+/* Else those of all that was done would wait as long as work does. */
+static void test_arenas_are_freed_before_more_work(void **state)
+{
+    struct job busy = {.ran = false}, next = {.waits = true};
+    struct base_arena arena = {0};
+    (void)state;
+    occupy(&busy);
+    assert_true(submit(&next, 0));
+    assert_non_null(base_arena_alloc(&arena, 2 << 20)); /* more than is kept to be used again */
+    base_workers_free_arena(workers, &arena);
+    const unsigned before = releases;
+    let_go(&busy);
+    sem_wait(&next.started);
+    const unsigned since = releases - before;
+    let_go(&next);
+    assert_true(since > 0);
+}
+
 int main(void)
 {
+    static const struct base_allocator counting = {realloc, release_counted};
+    base_allocator_set(&counting);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_work_runs_elsewhere_and_ends_here, open_workers,
                                         close_workers),
@@ -220,6 +250,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_work_that_waits_too_long_is_late, open_workers,
                                         close_workers),
         cmocka_unit_test_setup_teardown(test_arenas_are_freed_by_workers, open_workers,
+                                        close_workers),
+        cmocka_unit_test_setup_teardown(test_arenas_are_freed_before_more_work, open_workers,
                                         close_workers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

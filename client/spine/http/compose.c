@@ -5,6 +5,7 @@
 #include "client/model/model.h"
 #include "client/spine/http/table.h"
 #include "lib/base/json.h"
+#include "lib/base/utf8.h"
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
@@ -35,6 +36,16 @@ static bool is_called(struct base_span text, const char *name)
     return base_span_equal(text, base_span_text(name));
 }
 
+/* What is searched for may be a summary of 64 KiB, and servers refuse such URLs, often at 8 KiB or
+   16 KiB: the beginning is enough to find what fits it. */
+static struct base_span shorten_for_path(struct base_span query)
+{
+    enum { IN_PATH_MAX = 4096 };
+    if (query.size <= IN_PATH_MAX)
+        return query;
+    return base_span(query.data, base_utf8_valid_length(query.data, IN_PATH_MAX));
+}
+
 static void append_path_value(struct base_buffer *out, struct base_span name,
                               const struct handoff_http_values *values)
 {
@@ -43,7 +54,7 @@ static void append_path_value(struct base_buffer *out, struct base_span name,
     else if (is_called(name, "ids"))
         append_encoded_ids(out, values);
     else if (is_called(name, "query"))
-        append_encoded(out, values->query);
+        append_encoded(out, shorten_for_path(values->query));
     else
         base_buffer_number(out, (int64_t)values->limit);
 }
@@ -186,7 +197,7 @@ static struct base_span member_text(const struct handoff_http_table *table, yyjs
 static int64_t member_time(const struct handoff_http_table *table, yyjson_val *value,
                            enum handoff_http_member member)
 {
-    enum { LAST_SECOND = INT32_MAX };
+    const double last_second = INT32_MAX; /* larger numbers are milliseconds */
     yyjson_val *time = member_value(table, value, member);
     double number;
     int64_t wall_ms = 0;
@@ -194,7 +205,7 @@ static int64_t member_time(const struct handoff_http_table *table, yyjson_val *v
         return wall_ms;
     if (!time || !base_json_double(time, &number) || number < 0 || number > 1e15)
         return 0;
-    return (int64_t)(number <= LAST_SECOND ? number * 1000 : number);
+    return (int64_t)(number <= last_second ? number * 1000 : number);
 }
 
 static bool read_tags(yyjson_val *array, struct base_arena *arena, struct handoff_memory *memory)

@@ -6,6 +6,7 @@
 #include "client/spine/http/exchange.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ enum {
     FAILURES_OPEN = 5,            /* calls in a row after which it is left alone */
     PROBE_MS = 5000,              /* how often it is then asked whether it is back, */
     IDLE_PROBE_MS = 15000,        /* and how long it is left unasked */
+    SHORTAGE_PAUSE_MS = 50,       /* before a request that we could not make is made again */
     URL_MAX = 4096,
 };
 
@@ -37,6 +39,8 @@ struct handoff_http_exchange {
     void (*make_probe)(void *context, struct handoff_http_request *request);
     bool (*is_probe_readable)(void *context, const struct handoff_http_request *request);
     void *context;
+    void (*on_shortage)(void *observer, enum handoff_shortage resource, const char *hindered);
+    void *observer;
     pthread_t thread;
     CURLM *multi;
 
@@ -51,6 +55,7 @@ struct handoff_http_exchange {
     unsigned running;
     unsigned failures; /* in a row */
     int64_t asked_ns;  /* last */
+    int64_t paused_until_ns;
     struct handoff_http_call probe;
     struct handoff_http_request probe_request;
     bool probing;
@@ -91,14 +96,29 @@ static size_t take_answer_bytes(char *bytes, size_t size, size_t count, void *co
         return 0;
     }
     base_buffer_append(&request->answer, bytes, size * count);
-    if (request->answer.failed)
+    if (request->answer.failed) {
         request->failure = "there is no memory for its answer";
+        request->own = HANDOFF_FAULT_MEMORY;
+    }
     return request->answer.failed ? 0 : size * count;
 }
 
 static int64_t left_ms(const struct handoff_http_call *call)
 {
     return (call->deadline_ns - exchange_now_ns()) / 1000000;
+}
+
+/* libcurl does not say why it has no socket. */
+static curl_socket_t open_exchange_socket(void *context, curlsocktype purpose,
+                                          struct curl_sockaddr *to)
+{
+    struct handoff_http_request *request = context;
+    (void)purpose;
+    const int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+    request->own = fd < 0 ? handoff_own_fault_of_errno(errno) : HANDOFF_FAULT_NONE;
+    request->peer_size = to->addrlen <= sizeof request->peer ? to->addrlen : 0;
+    memcpy(&request->peer, &to->addr, request->peer_size);
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
 #define SET(option, value) (good = good && curl_easy_setopt(easy, option, value) == CURLE_OK)
@@ -155,6 +175,8 @@ static bool set_up_request(struct handoff_http_exchange *exchange,
     SET(CURLOPT_WRITEFUNCTION, take_answer_bytes);
     SET(CURLOPT_WRITEDATA, request);
     SET(CURLOPT_PRIVATE, request);
+    SET(CURLOPT_OPENSOCKETFUNCTION, open_exchange_socket);
+    SET(CURLOPT_OPENSOCKETDATA, request);
     return good;
 }
 
@@ -172,11 +194,13 @@ static bool begin_http_request(struct handoff_http_exchange *exchange,
         set_up_request(exchange, request, easy) &&
         curl_multi_add_handle(exchange->multi, easy) == CURLM_OK) {
         request->easy = easy;
+        request->own = HANDOFF_FAULT_NONE;
         exchange->running++;
         return true;
     }
     curl_easy_cleanup(easy);
     request->failure = "there is no memory for the request";
+    request->own = HANDOFF_FAULT_MEMORY;
     return false;
 }
 
@@ -195,6 +219,34 @@ static const char *failure_of_curl(CURLcode result)
         return "TLS failed; check spine.tls";
     default:
         return "its answer was incomplete or not HTTP";
+    }
+}
+
+/* What we ran out of, which is why there is no answer; or NONE. */
+static enum handoff_fault own_fault_of_curl(const struct handoff_http_request *request, CURL *easy,
+                                            CURLcode result)
+{
+    long error = 0;
+    if (result == CURLE_OUT_OF_MEMORY)
+        return HANDOFF_FAULT_MEMORY;
+    if (result != CURLE_COULDNT_CONNECT || request->own != HANDOFF_FAULT_NONE)
+        return result == CURLE_COULDNT_CONNECT ? request->own : HANDOFF_FAULT_NONE;
+    curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &error);
+    return handoff_own_fault_of_connect(
+        (int)error,
+        request->peer_size ? (const struct sockaddr *)(const void *)&request->peer : NULL,
+        request->peer_size);
+}
+
+static const char *failure_of_shortage(enum handoff_fault own)
+{
+    switch (own) {
+    case HANDOFF_FAULT_DESCRIPTORS:
+        return "the sidecar is out of file descriptors";
+    case HANDOFF_FAULT_PORTS:
+        return "the sidecar is out of local ports";
+    default:
+        return "the sidecar is out of memory";
     }
 }
 
@@ -220,9 +272,18 @@ static bool call_has_failed(const struct handoff_http_call *call)
     return false;
 }
 
+/* Then it says nothing about the server. */
+static bool call_ran_short(const struct handoff_http_call *call)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        if (call->requests[i].failure && call->requests[i].own != HANDOFF_FAULT_NONE)
+            return true;
+    }
+    return false;
+}
+
 static void note_exchange_health(struct handoff_http_exchange *exchange, bool failed)
 {
-    exchange->asked_ns = exchange_now_ns();
     exchange->failures = failed ? exchange->failures + 1 : 0;
     atomic_store(&exchange->up, !failed);
     if (!failed)
@@ -234,15 +295,20 @@ static void note_exchange_health(struct handoff_http_exchange *exchange, bool fa
 static void end_call(struct handoff_http_exchange *exchange, struct handoff_http_call *call)
 {
     const bool failed = call_has_failed(call);
+    const bool ran_short = call_ran_short(call);
+    exchange->asked_ns = exchange_now_ns();
     if (call->probes) {
-        note_exchange_health(exchange, failed || !exchange->is_probe_readable(
-                                                     exchange->context, &exchange->probe_request));
+        if (!ran_short)
+            note_exchange_health(exchange,
+                                 failed || !exchange->is_probe_readable(exchange->context,
+                                                                        &exchange->probe_request));
         handoff_http_request_free(&exchange->probe_request);
         exchange->probing = false;
         return;
     }
     const bool again = call->ended(call);
-    note_exchange_health(exchange, failed || call->unreadable); /* before anyone sees the answer */
+    if (!ran_short) /* before anyone sees the answer */
+        note_exchange_health(exchange, failed || call->unreadable);
     if (again)
         begin_requests_of(exchange, call);
     else
@@ -258,6 +324,18 @@ static void end_request(struct handoff_http_exchange *exchange,
         end_call(exchange, call);
 }
 
+/* Once more within its time, and not at once. */
+static void try_again(struct handoff_http_exchange *exchange, struct handoff_http_request *request)
+{
+    request->status = 0;
+    request->answer.size = 0;
+    exchange->paused_until_ns = exchange_now_ns() + SHORTAGE_PAUSE_MS * 1000000LL;
+    STAILQ_INSERT_TAIL(&exchange->waiting, request, entry);
+    if (exchange->on_shortage)
+        exchange->on_shortage(exchange->observer, handoff_fault_shortage(request->own),
+                              "asking the spine");
+}
+
 static void end_transfer(struct handoff_http_exchange *exchange, const struct CURLMsg *message)
 {
     struct handoff_http_request *request;
@@ -265,13 +343,18 @@ static void end_transfer(struct handoff_http_exchange *exchange, const struct CU
     const CURLcode result = message->data.result; /* gone with the handle */
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)(void *)&request);
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &request->status);
-    if (result != CURLE_OK && !request->failure)
+    if (!request->failure)
+        request->own = own_fault_of_curl(request, easy, result);
+    if (result != CURLE_OK && !request->failure && request->own == HANDOFF_FAULT_NONE)
         request->failure = failure_of_curl(result);
     curl_multi_remove_handle(exchange->multi, easy);
     curl_easy_cleanup(easy);
     request->easy = NULL;
     exchange->running--;
-    end_request(exchange, request);
+    if (request->own != HANDOFF_FAULT_NONE && !request->failure)
+        try_again(exchange, request);
+    else
+        end_request(exchange, request);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -307,7 +390,8 @@ static void end_late_requests(struct handoff_http_exchange *exchange)
     STAILQ_CONCAT(&exchange->waiting, &rest);
     while ((request = STAILQ_FIRST(&late))) {
         STAILQ_REMOVE_HEAD(&late, entry);
-        request->failure = "it did not answer in time";
+        request->failure = request->own != HANDOFF_FAULT_NONE ? failure_of_shortage(request->own)
+                                                              : "it did not answer in time";
         end_request(exchange, request);
     }
 }
@@ -315,6 +399,8 @@ static void end_late_requests(struct handoff_http_exchange *exchange)
 static void begin_waiting(struct handoff_http_exchange *exchange)
 {
     struct handoff_http_request *request;
+    if (exchange_now_ns() < exchange->paused_until_ns)
+        return;
     while (exchange->running < exchange->connections &&
            (request = STAILQ_FIRST(&exchange->waiting))) {
         STAILQ_REMOVE_HEAD(&exchange->waiting, entry);
@@ -455,6 +541,8 @@ static bool fill_exchange(struct handoff_http_exchange *exchange,
     exchange->make_probe = options->make_probe;
     exchange->is_probe_readable = options->is_probe_readable;
     exchange->context = options->context;
+    exchange->on_shortage = options->on_shortage;
+    exchange->observer = options->observer;
     exchange->asked_ns = exchange_now_ns() - (int64_t)IDLE_PROBE_MS * 1000000; /* asks at once */
     exchange->multi = curl_multi_init();
     if (!copy_option(options->url, &exchange->url))

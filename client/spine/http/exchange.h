@@ -7,6 +7,9 @@
  * answered end, whatever the server does; an answer has a largest size; redirects are not followed,
  * and no proxy is used.
  *
+ * What the sidecar itself runs out of (descriptors, ports, memory) is no failure of the server: the
+ * request is made again within its time, and the circuit learns nothing of it.
+ *
  * After some failed calls in a row the server is left alone: calls are refused at once, and the
  * thread itself asks it now and then whether it is back (a probe). It asks a server that nobody
  * uses, too, so that it is known when that dies.
@@ -16,8 +19,10 @@
 
 #include <stdbool.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 
 #include "client/spine/spine.h"
+#include "client/transport/own_fault.h"
 #include "lib/base/buffer.h"
 
 struct handoff_http_exchange;
@@ -36,6 +41,9 @@ struct handoff_http_request {
     /* the exchange's */
     struct handoff_http_call *call;
     void *easy;
+    enum handoff_fault own;       /* what we ran out of last; NONE: nothing */
+    struct sockaddr_storage peer; /* the last address that was tried, */
+    socklen_t peer_size;          /* 0: none */
     STAILQ_ENTRY(handoff_http_request) entry;
 };
 
@@ -66,6 +74,9 @@ struct handoff_http_exchange_options {
     void (*make_probe)(void *context, struct handoff_http_request *request);
     bool (*is_probe_readable)(void *context, const struct handoff_http_request *request);
     void *context;
+    /* We ran out of that; on the exchange's thread. may be NULL. */
+    void (*on_shortage)(void *observer, enum handoff_shortage resource, const char *hindered);
+    void *observer;
 };
 
 /* Texts are copied. invalid_request: the URL or a file; out_of_memory, also for want of a thread.

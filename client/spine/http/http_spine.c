@@ -158,7 +158,8 @@ static void fill_driver(struct handoff_http_spine *spine)
 
 static enum handoff_code open_http_exchange(struct handoff_http_spine *spine,
                                             const struct handoff_spine_options *options,
-                                            struct handoff_error *error)
+                                            handoff_http_spine_ran_short *on_shortage,
+                                            void *observer, struct handoff_error *error)
 {
     const struct handoff_http_exchange_options exchange = {
         .url = options->url,
@@ -170,12 +171,15 @@ static enum handoff_code open_http_exchange(struct handoff_http_spine *spine,
         .connections = options->connections ? options->connections : CONNECTIONS,
         .make_probe = make_probe,
         .is_probe_readable = is_probe_readable,
-        .context = spine};
+        .context = spine,
+        .on_shortage = on_shortage,
+        .observer = observer};
     return handoff_http_exchange_open(&spine->exchange, &exchange, error);
 }
 
 enum handoff_code handoff_http_spine_open(struct handoff_spine **spine,
                                           const struct handoff_spine_options *options,
+                                          handoff_http_spine_ran_short *on_shortage, void *observer,
                                           struct handoff_error *error)
 {
     *spine = NULL;
@@ -186,7 +190,7 @@ enum handoff_code handoff_http_spine_open(struct handoff_spine **spine,
     if (code == HANDOFF_OK) {
         fill_driver(made);
         handoff_spine_init(&made->spine, &made->driver, (struct handoff_memory_limits){0});
-        code = open_http_exchange(made, options, error);
+        code = open_http_exchange(made, options, on_shortage, observer, error);
     }
     if (code != HANDOFF_OK)
         free_http_spine(made);

@@ -533,7 +533,7 @@ static bool copy_nullable_column(sqlite3_stmt *row, int at, struct base_arena *a
     " h.progress, h.progress_at, h.summary, coalesce((SELECT a.error FROM attempts a WHERE"        \
     " a.seq = h.seq ORDER BY a.number DESC LIMIT 1), ''),"                                         \
     " (SELECT b.channel FROM channel_deliveries d JOIN publications b ON b.seq = d.publication"    \
-    " WHERE d.seq = h.seq), h.gaps"                                                                \
+    " WHERE d.seq = h.seq), h.gaps, (SELECT replaced_by FROM contributions WHERE seq = h.seq)"     \
     " FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
 
 static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entry)
@@ -543,6 +543,7 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
     read_id(row, 1, &stored->id);
     read_id(row, 18, &stored->root);
     read_id(row, 19, &stored->previous);
+    read_id(row, 26, &stored->replaced_by);
     stored->seq = sqlite3_column_int64(row, 0);
     stored->pattern = (enum handoff_pattern)sqlite3_column_int(row, 5);
     stored->created_ms = sqlite3_column_int64(row, 6);

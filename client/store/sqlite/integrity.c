@@ -272,6 +272,14 @@ static enum handoff_code check_deliveries(struct handoff_db *db,
     enum handoff_code code = handoff_delivery_rows_count_wrong(db, &wrong, error);
     if (code == HANDOFF_OK && wrong > 0)
         note(report, "publications do not match their deliveries", "");
+    if (code != HANDOFF_OK || report->version < HANDOFF_SCHEMA_CHANNEL_RECEIVED)
+        return code;
+    code = handoff_db_number(db,
+                             "SELECT count(*) FROM channel_received WHERE publication NOT IN"
+                             " (SELECT seq FROM publications)",
+                             &wrong, error);
+    if (code == HANDOFF_OK && wrong > 0)
+        note(report, "a publication that is gone is remembered as received", "");
     return code;
 }
 

@@ -80,6 +80,7 @@ static void stop_reading(struct handoff_known_tasks *known)
     free_set(&known->next);
     base_free(known->after_task);
     known->after_task = NULL;
+    known->after_size = 0;
     known->reading = false;
 }
 

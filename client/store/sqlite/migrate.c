@@ -481,6 +481,13 @@ static const char *const steps[] = {
 
     /* 24: what has expired, which an alert leads to */
     "CREATE INDEX handoffs_expired ON handoffs (seq) WHERE state = 6;",
+
+    /* 25: who had a delivery of a publication that retention has removed, as long as the
+       publication is there (delivery_rows.h): so it is never sent twice */
+    "CREATE TABLE channel_received ("
+    "  publication INTEGER NOT NULL,"
+    "  receiver TEXT NOT NULL,"
+    "  PRIMARY KEY (publication, receiver)) WITHOUT ROWID;",
 };
 
 int handoff_migrate_newest(void)

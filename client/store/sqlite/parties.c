@@ -116,3 +116,34 @@ enum handoff_code handoff_store_task_standing(struct handoff_store *store, struc
     handoff_store_reader_done(store, db);
     return code;
 }
+
+/* ---- senders -------------------------------------------------------------------------------- */
+
+static enum handoff_code visit_senders_in(struct handoff_db *db, struct base_span agent,
+                                          bool (*visit)(void *arg, struct base_span sender),
+                                          void *arg, struct handoff_error *error)
+{
+    static const char senders[] =
+        "SELECT DISTINCT h.source FROM (SELECT seq, source, target, asked_target FROM handoffs"
+        " ORDER BY seq DESC LIMIT 100000) h WHERE ?1 IS NULL OR " HANDOFF_ROW_CONCERNS("?1");
+    bool goes_on = true;
+    sqlite3_stmt *select = handoff_db_statement(db, senders, error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    handoff_db_bind_text(select, 1, agent);
+    while (goes_on && handoff_db_row(select))
+        goes_on = visit(arg, handoff_db_column(select, 0));
+    return handoff_db_end(db, select, error);
+}
+
+enum handoff_code handoff_store_visit_senders(struct handoff_store *store, struct base_span agent,
+                                              bool (*visit)(void *arg, struct base_span sender),
+                                              void *arg, struct handoff_error *error)
+{
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return error ? error->code : HANDOFF_ERR_STORE_IO;
+    enum handoff_code code = visit_senders_in(db, agent, visit, arg, error);
+    handoff_store_reader_done(store, db);
+    return code;
+}

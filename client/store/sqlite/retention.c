@@ -67,6 +67,16 @@ static const char remove_from_index[] =
     "DELETE FROM task_index WHERE seq = ?1"
     " AND task_id = (SELECT task_id FROM envelopes WHERE seq = ?1)";
 
+/* A delivery that goes before its publication is remembered, and counted with it. */
+static const char charge_received[] =
+    "UPDATE envelope_state SET row_bytes = row_bytes + 4 + (SELECT length(receiver)"
+    " FROM channel_deliveries WHERE seq = ?1) WHERE seq = (SELECT p.seq FROM channel_deliveries d"
+    " JOIN publications p ON p.seq = d.publication WHERE d.seq = ?1)";
+
+static const char remember_received[] =
+    "INSERT OR IGNORE INTO channel_received SELECT d.publication, d.receiver"
+    " FROM channel_deliveries d JOIN publications p ON p.seq = d.publication WHERE d.seq = ?1";
+
 /* Everything that names the envelope, the large row early. */
 static const char *const removals[] = {
     remove_task,
@@ -78,6 +88,9 @@ static const char *const removals[] = {
     "DELETE FROM idempotency WHERE seq = ?1",
     "DELETE FROM refused_next WHERE seq = ?1",
     "DELETE FROM publications WHERE seq = ?1",
+    "DELETE FROM channel_received WHERE publication = ?1",
+    charge_received,
+    remember_received,
     "DELETE FROM channel_deliveries WHERE seq = ?1",
     "DELETE FROM envelope_state WHERE seq = ?1",
     "INSERT INTO address_anew VALUES (?1)", /* what is left is an orphan's */

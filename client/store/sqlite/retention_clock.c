@@ -29,6 +29,7 @@ enum handoff_code handoff_retention_clock_load(struct handoff_retention_clock *r
         if (retention->now_ms == 0 || retention->now_ms > wall_ms)
             retention->now_ms = wall_ms;
     }
+    retention->ahead_ms = retention->now_ms - wall_ms;
     retention->saved_ms = retention->now_ms;
     return code;
 }

@@ -13,13 +13,27 @@ enum {
     UUID_MS_BYTES = 6, /* of a version 7 id */
 };
 
+/* Of the task's other handoffs, made before or after this one: nothing works on it, or was
+   acknowledged later. Of those acknowledged at the same time the last counts. */
+#define NO_OTHER_LASTS(made)                                                                       \
+    "NOT EXISTS (SELECT 1 FROM task_envelopes o JOIN handoffs p ON p.seq = o.seq"                  \
+    " WHERE o.task_id = e.task_id AND o.seq " made " h.seq AND (p.state < 4 OR p.state = 5"        \
+    " OR (p.state = 4 AND (p.settled_at, p.seq) > (h.settled_at, h.seq))))"
+
+/* The same rule as in open_tasks.h. What was made after it comes first: that mostly tells, and its
+   first row does, where a look from the task's beginning would be as long as the task. */
+#define TASK_WAITS_SINCE                                                                           \
+    "NOT EXISTS (SELECT 1 FROM tasks c WHERE c.task_id = e.task_id)"                               \
+    " AND " NO_OTHER_LASTS(">") " AND " NO_OTHER_LASTS("<")
+
 /* An excerpt ends with the line of the share that is included: 1 if nothing is missing. */
 #define FOUND                                                                                      \
     " AND (1 << h.state & ?2) != 0 AND (?3 IS NULL OR h.source = ?3)"                              \
     " AND (?4 IS NULL OR h.target = ?4) AND (?5 IS NULL OR e.task_id = ?5)"                        \
     " AND e.created_at >= ?6 AND (?7 IS NULL OR " HANDOFF_ROW_CONCERNS(                            \
         "?7") ")"                                                                                  \
-              " AND (?10 = 0 OR substr(h.excerpt, -2) <> char(10) || '1')"
+              " AND (?10 = 0 OR substr(h.excerpt, -2) <> char(10) || '1')"                         \
+              " AND (?12 = 0 OR (h.state = 4 AND " TASK_WAITS_SINCE "))"
 
 /* The conditions on states are in the words of the partial indexes, so that the planner can use
    them. The last one joins no more than what it examines. */
@@ -109,6 +123,7 @@ static enum handoff_code select_page(struct handoff_db *db, int kind, const stru
     handoff_db_bind_text(select, 7, search->party);
     sqlite3_bind_int64(select, 8, (int64_t)search->limit);
     sqlite3_bind_int(select, 10, search->incomplete);
+    sqlite3_bind_int(select, 12, search->open);
     if (kind == SEARCH_ANY) {
         sqlite3_bind_int64(select, 9, EXAMINED);
         sqlite3_bind_blob(select, 11, oldest.bytes, sizeof oldest.bytes, SQLITE_STATIC);

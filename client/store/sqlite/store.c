@@ -96,6 +96,7 @@ static enum handoff_code open_database(struct handoff_store *store, struct hando
     if (code == HANDOFF_OK)
         code = handoff_retention_clock_load(&store->retention_clock, &store->writer,
                                             store->options.clock, error);
+    atomic_init(&store->retention_ahead_ms, store->retention_clock.ahead_ms);
     if (code == HANDOFF_OK)
         code = handoff_store_files_note(&store->files, &store->data_dir, error);
     return code;
@@ -340,6 +341,18 @@ enum handoff_code handoff_store_measure_kept(struct handoff_store *store,
     return HANDOFF_OK;
 }
 
+/* Retention, which removes the oldest first, has removed all that finished before it. By the wall
+   clock that is earlier where the clock of retention is ahead. Where it is behind, what finished
+   before the wall clock was set forward has the same time by both. */
+static int64_t kept_from_ms(const struct handoff_store *store,
+                            const struct handoff_store_kept *kept)
+{
+    const int64_t removed_ms =
+        atomic_load_explicit(&store->removed_through_ms, memory_order_relaxed);
+    const int64_t from_ms = kept->oldest_row_ms > 0 ? kept->oldest_row_ms : removed_ms + 1;
+    return kept->ahead_ms > 0 ? from_ms - kept->ahead_ms : from_ms;
+}
+
 void handoff_store_kept(const struct handoff_store *store, struct handoff_store_kept *kept)
 {
     BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
@@ -349,13 +362,13 @@ void handoff_store_kept(const struct handoff_store *store, struct handoff_store_
         .oldest_body_ms = atomic_load_explicit(&store->oldest_body_ms, memory_order_relaxed),
         .oldest_key_ms = atomic_load_explicit(&store->oldest_key_ms, memory_order_relaxed),
         .oldest_row_ms = atomic_load_explicit(&store->oldest_row_ms, memory_order_relaxed),
-        .removed_through_ms =
-            atomic_load_explicit(&store->removed_through_ms, memory_order_relaxed),
+        .ahead_ms = atomic_load_explicit(&store->retention_ahead_ms, memory_order_relaxed),
         .bodies_for_size = atomic_load_explicit(&store->bodies_removed, memory_order_relaxed),
         .rows_for_age = atomic_load_explicit(&store->removed_for_age, memory_order_relaxed),
         .rows_for_size = atomic_load_explicit(&store->removed_for_size, memory_order_relaxed),
         .orphans = atomic_load_explicit(&store->orphans, memory_order_relaxed),
         .orphans_bytes = atomic_load_explicit(&store->orphans_bytes, memory_order_relaxed)};
+    kept->kept_from_ms = kept_from_ms(store, kept);
 }
 
 void handoff_store_disk(const struct handoff_store *store, struct handoff_store_disk *disk)

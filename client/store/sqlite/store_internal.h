@@ -95,6 +95,7 @@ struct handoff_store {
     _Atomic(int64_t) kept_bodies, kept_rows;
     _Atomic(int64_t) oldest_body_ms, oldest_key_ms, oldest_row_ms;
     _Atomic(int64_t) removed_through_ms;
+    _Atomic(int64_t) retention_ahead_ms;
     _Atomic(int64_t) disk_free_bytes, disk_bytes;
     _Atomic(const char *) displaced; /* path of a file of the store; set once, by the writer */
     atomic_int failing;              /* enum handoff_code: why its last write failed */

@@ -67,17 +67,17 @@ static enum handoff_code run_catch_up(struct handoff_store_job *job, struct hand
     const struct handoff_store_catch_up *step = (const void *)job;
     sqlite3_stmt *update = handoff_db_statement(
         db,
-        "UPDATE subscriptions SET position = ?4, state = ?5 WHERE channel = ?1 AND receiver = ?2"
-        " AND state IN (3, ?5) AND position IN (?3, ?4)",
+        "UPDATE subscriptions SET position = max(position, ?3), state = ?4"
+        " WHERE channel = ?1 AND receiver = ?2 AND at = ?5 AND state IN (3, ?4)",
         error);
     if (!update)
         return handoff_db_failure(db, NULL);
     handoff_db_bind_text(update, 1, step->channel);
     handoff_db_bind_text(update, 2, step->receiver);
-    sqlite3_bind_int64(update, 3, step->from);
-    sqlite3_bind_int64(update, 4, step->to);
-    sqlite3_bind_int(update, 5,
+    sqlite3_bind_int64(update, 3, step->to);
+    sqlite3_bind_int(update, 4,
                      step->ends ? HANDOFF_SUBSCRIPTION_CURRENT : HANDOFF_SUBSCRIPTION_CATCHING_UP);
+    sqlite3_bind_int64(update, 5, step->at_ms);
     enum handoff_code code = handoff_db_do(db, update, error);
     if (code != HANDOFF_OK || sqlite3_changes(db->sqlite) > 0)
         return code;
@@ -139,6 +139,8 @@ static const char select_missed[] =
     " WHERE p.channel = ?1 AND p.seq > ?2 AND p.at >= ?3 AND p.source <> ?4 AND p.named = 0"
     " AND e.body <> '' AND NOT EXISTS (SELECT 1 FROM channel_deliveries d"
     "  WHERE d.publication = p.seq AND d.receiver = ?4)"
+    " AND NOT EXISTS (SELECT 1 FROM channel_received r"
+    "  WHERE r.publication = p.seq AND r.receiver = ?4)"
     " ORDER BY p.seq LIMIT ?5";
 
 static void read_missed_row(sqlite3_stmt *row, struct handoff_stored_missed *missed)

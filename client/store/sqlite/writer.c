@@ -222,6 +222,22 @@ void handoff_store_submit(struct handoff_store *store, struct handoff_store_job 
         enqueue_unit(store, job, job->batch);
 }
 
+static enum handoff_code run_end_of_unit(struct handoff_store_job *job, struct handoff_db *db,
+                                         struct handoff_error *error)
+{
+    (void)job;
+    (void)db;
+    (void)error;
+    return HANDOFF_OK;
+}
+
+void handoff_store_end_unit(struct handoff_store *store, struct handoff_store_job *job)
+{
+    BASE_CHECK(job->unit != NULL);
+    job->run = run_end_of_unit;
+    handoff_store_submit(store, job);
+}
+
 void handoff_store_submit_unit(struct handoff_store *store, struct handoff_store_unit *unit,
                                struct handoff_store_batch *batch)
 {
@@ -564,6 +580,13 @@ static void tell_commit(struct handoff_store *store, const struct handoff_store_
         store->options.on_commit(store->options.observer, done);
 }
 
+static void pass_retention_time(struct handoff_store *store)
+{
+    handoff_retention_clock_move(&store->retention_clock, store->options.clock);
+    atomic_store_explicit(&store->retention_ahead_ms, store->retention_clock.ahead_ms,
+                          memory_order_relaxed);
+}
+
 static void commit_group(struct handoff_store *store, struct base_mail *group)
 {
     struct handoff_error error;
@@ -571,7 +594,7 @@ static void commit_group(struct handoff_store *store, struct base_mail *group)
     const sqlite3_int64 changes = sqlite3_total_changes64(store->writer.sqlite);
     int64_t begun = base_monotonic_ns(clock);
     handoff_error_clear(&error);
-    handoff_retention_clock_move(&store->retention_clock, clock);
+    pass_retention_time(store);
     if (!is_displaced(store))
         settle_group(store, group, &error);
     bool displaced = is_displaced(store);
@@ -706,7 +729,7 @@ static void retain_decisions(struct handoff_store *store)
 /* What is not saved makes things younger, by an hour at most: it is caught up within minutes. */
 static void move_retention_clock(struct handoff_store *store, int64_t save_after_ms)
 {
-    handoff_retention_clock_move(&store->retention_clock, store->options.clock);
+    pass_retention_time(store);
     (void)!handoff_retention_clock_save(&store->retention_clock, &store->writer, save_after_ms,
                                         NULL);
 }

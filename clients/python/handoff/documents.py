@@ -142,6 +142,11 @@ class Handoff(_Carried):
         return self._text("reason")
 
     @property
+    def replaced_by(self) -> str:
+        """The id of the handoff that took its place, if an operator edited it; otherwise empty."""
+        return self._text("replaced_by")
+
+    @property
     def progress(self) -> str:
         """What the agent last reported about its work."""
         return self._text("progress")

@@ -78,6 +78,8 @@ export interface Handoff extends Carried {
   created_at: string;
   settled_at: string | null;
   reason: string;
+  /** The handoff that took its place, if an operator edited it. */
+  replaced_by?: string;
   progress?: string;
   progress_at?: string;
 }

@@ -75,6 +75,13 @@ def is_told(step, summary):
             at in (None, step.get("at")))
 
 
+def still_over(state, edited):
+    """What a request had finished is finished after an edit, unless that lists it as open again."""
+    return {over: [entry for entry in state[over]
+                   if not any(takes_out(entry, opened) for opened in edited.get(kind, []))]
+            for kind, over in OVER.items() if over in state}
+
+
 class Hop:
     """One envelope and what its request supplied."""
 
@@ -306,7 +313,10 @@ class Task:
         """An operator's edit: the same parents and hop, and what it does not name is as it was."""
         # the intent of a branch is the task's, whatever it named itself
         intent = old.intent if old.first else old.request.get("intent", old.intent)
-        hop = Hop({**old.request, "intent": intent, **edit}, old.parents, old.first, len(self.hops))
+        request = {**old.request, "intent": intent, **edit}
+        if "state" in edit:
+            request["state"] = {**still_over(old.request.get("state", {}), edit["state"]), **edit["state"]}
+        hop = Hop(request, old.parents, old.first, len(self.hops))
         hop.edits, hop.edit, old.replaced = old, edit.get("constraints", {}), hop
         self.hops.append(hop)
         return hop

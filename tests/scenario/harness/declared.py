@@ -2,7 +2,7 @@
 """What docs/openapi.json declares for each call, against every answer that a scenario gets.
 
 An answer that its call does not declare fails the test that got it, whatever it tests: a client that was generated
-from the document would not know what to do with it.
+from the document would not know what to do with it. Nor may a 429 or a 503 leave open when to come back.
 """
 
 import functools
@@ -58,6 +58,12 @@ def check(method, path, reply):
     is_problem = reply.header("Content-Type") == "application/problem+json" and reply.raw
     if reply.status >= 400 and not is_problem:
         return  # of the HTTP library, or to a HEAD
-    problem = undeclared(method, path, reply.status, reply.json().get("code") if is_problem else None)
+    answer = reply.json() if is_problem else {}
+    problem = undeclared(method, path, reply.status, answer.get("code"))
     if problem:
         raise AssertionError(problem)
+    if reply.status in (429, 503) and is_problem:
+        told = answer.get("retry_after_seconds"), reply.header("Retry-After")
+        if not isinstance(told[0], int) or told[0] < 1 or told[1] != str(told[0]):
+            raise AssertionError(f"{method} {path}: {reply.status} {answer['code']}: retry_after_seconds {told[0]}, "
+                                 f"Retry-After {told[1]}")
