@@ -130,6 +130,9 @@ void exporter_lifecycle_look(const struct exporter_lifecycle *lifecycle,
         .config_refused = lifecycle->config_refused,
         .draining = lifecycle->phase != PHASE_SERVING,
         .dashboard_url = lifecycle->config->metrics.dashboard_url,
+        .api_url = lifecycle->config->api.url,
+        .api_address = exporter_listeners_api_address(lifecycle->listeners),
+        .api_is_local = exporter_listeners_api_is_local(lifecycle->listeners),
     };
 }
 

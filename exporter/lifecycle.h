@@ -29,7 +29,10 @@ struct exporter_lifecycle_state {
     int64_t config_ms;    /* when the current configuration was read; wall clock */
     bool config_refused;  /* a later one was not good */
     bool draining;
-    const char *dashboard_url; /* from the configuration, until the next one; NULL: none */
+    /* from the configuration, until the next one; NULL: none */
+    const char *dashboard_url, *api_url;
+    const char *api_address; /* that was bound, the real port included */
+    bool api_is_local;       /* only this machine can reach it */
 };
 
 /* On the control thread. */

@@ -105,6 +105,7 @@ struct exporter_config {
         const char *tokens_file;                  /* NULL: the API asks for no token */
         const struct exporter_api_tokens *tokens; /* what is in it */
         const char *source_agent; /* the sender where none is named; NULL: each request names one */
+        const char *url;          /* as browsers reach it; NULL: as its listener says */
         uint64_t max_body_bytes;
         uint32_t max_in_flight;
         uint32_t max_in_flight_per_agent;

@@ -342,7 +342,7 @@ static void write_brief(struct review_visit *visit)
 static void write_task_tree(struct review_visit *visit)
 {
     const struct review_answer *task = &visit->answers[TASK];
-    fputs("<h2>Task</h2>\n", visit->out);
+    fputs("<h2 id=\"task\">Task</h2>\n", visit->out);
     if (!write_failed(visit, TASK))
         review_write_tree(visit->out, yyjson_obj_get(task->root, "items"), review_id(visit));
     if (*review_string(task->root, "next") != '\0')

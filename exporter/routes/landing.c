@@ -11,6 +11,7 @@
 
 #include "exporter/http/problem.h"
 #include "exporter/lifecycle.h"
+#include "exporter/status/review_link.h"
 #include "exporter/status/status.h"
 #include "exporter/status/status_json.h"
 #include "exporter/status/status_page.h"
@@ -21,6 +22,7 @@ struct landing_job {
     const struct exporter_landing *landing;
     struct base_loop *loop;
     bool json;
+    char host[256]; /* by which the reader came; "" if it does not fit */
     struct base_mail mail;
     /* set on the control loop, then handed back */
     char *bytes; /* NULL: out of memory */
@@ -68,9 +70,12 @@ static void make_page(struct base_mail *mail)
 {
     struct landing_job *job = BASE_CONTAINER_OF(mail, struct landing_job, mail);
     struct exporter_status status;
+    char review[EXPORTER_REVIEW_LINK_SIZE];
     if (exporter_status_read(&status, job->landing->lifecycle, job->landing->client_host,
                              exporter_lifecycle_windows(job->landing->lifecycle))) {
         status.nrejections = exporter_rejections_read(job->landing->rejections, status.rejections);
+        exporter_review_link(review, &status.daemon, job->host);
+        status.review_link = review;
         job->bytes =
             job->json ? exporter_status_json(&status, &job->length)
                       : exporter_status_page(&status, job->landing->telemetry_path, &job->length);
@@ -106,6 +111,9 @@ void exporter_route_landing(struct exporter_request *request, void *context)
                                 .landing = landing,
                                 .loop = exporter_request_loop(request),
                                 .json = json};
+    const char *host = exporter_request_header(request, "Host");
+    if (host != NULL && strlen(host) < sizeof job->host)
+        strcpy(job->host, host);
     exporter_request_defer(request, landing_cancelled, job);
     job->mail.deliver = make_page;
     exporter_lifecycle_post(landing->lifecycle, &job->mail);

@@ -65,6 +65,7 @@ struct exporter_status {
     struct exporter_failure failures[EXPORTER_FAILURES_KEPT];
     size_t nfailures;
     uint64_t failures_total; /* since the start */
+    const char *review_link; /* of the review page, for this reader; "": none */
     struct exporter_rejection rejections[EXPORTER_REJECTIONS_KEPT];
     size_t nrejections;
     enum exporter_standing standing;

@@ -179,6 +179,7 @@ char *exporter_status_json(const struct exporter_status *status, size_t *length)
     yyjson_mut_val *root = yyjson_mut_obj(doc);
     yyjson_mut_doc_set_root(doc, root);
     add_findings(doc, root, status);
+    add_text_or_null(doc, root, "review_url", status->review_link);
     add_daemon(doc, root, status);
     yyjson_mut_obj_add_uint(doc, root, "in_flight", status->in_flight);
     yyjson_mut_obj_add_uint(doc, root, "parked", status->parked);

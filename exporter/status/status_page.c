@@ -99,15 +99,31 @@ static const char *title_of(const struct exporter_status *status)
 static void write_head(FILE *out, const struct exporter_status *status, const char *telemetry_path)
 {
     char overview[EXPORTER_DASHBOARD_URL_MAX];
-    const bool has_dashboards = dashboard_url(overview, sizeof overview, status, "overview");
+    if (!dashboard_url(overview, sizeof overview, status, "overview"))
+        overview[0] = '\0';
     const struct exporter_page_link links[] = {{telemetry_path, "Metrics"},
                                                {"/-/healthy", "Health"},
                                                {"/-/ready", "Readiness"},
                                                {"/runbooks", "Runbooks"},
                                                {"/?format=json", "This page as JSON"},
-                                               {overview, "Dashboard"}}; /* the last: if any */
-    exporter_page_begin(out, title_of(status), links,
-                        sizeof links / sizeof *links - (has_dashboards ? 0 : 1));
+                                               {status->review_link, "Review"},
+                                               {overview, "Dashboard"}};
+    struct exporter_page_link shown[sizeof links / sizeof *links];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+        if (links[i].path[0] != '\0')
+            shown[count++] = links[i];
+    }
+    exporter_page_begin(out, title_of(status), shown, count);
+}
+
+static void write_review_link(FILE *out, const struct exporter_status *status, const char *path,
+                              const char *words)
+{
+    fputs("<a href=\"", out);
+    exporter_html_text(out, status->review_link);
+    exporter_html_text(out, path);
+    fprintf(out, "\">%s</a>", words);
 }
 
 /* Commands that work as they stand, so an agent is named: the worst that has something parked. */
@@ -118,7 +134,13 @@ static void write_what_to_do_with_parked(FILE *out, const struct exporter_status
         at++;
     if (at == status->nagents)
         return;
-    fputs("<p>List parked handoffs with <code>handoffctl parked list</code>, and replay them once "
+    fputs("<p>", out);
+    if (status->review_link[0] != '\0') {
+        fputs("Read and decide what is parked on the ", out);
+        write_review_link(out, status, "", "review page");
+        fputs(". ", out);
+    }
+    fputs("List parked handoffs with <code>handoffctl parked list</code>, and replay them once "
           "their agent has recovered: <code>handoffctl parked replay --target ",
           out);
     exporter_html_text(out, status->agents[at].name);
@@ -453,7 +475,7 @@ static void write_parties(FILE *out, const struct exporter_failure *failure)
     }
 }
 
-/* Its task is named by callers and shown to those who may use the API, by `status`. */
+/* Its task is named by callers and shown to those who may use the API, there and by `status`. */
 static void write_failure_command(FILE *out, const char *command, const char *id)
 {
     fprintf(out, ", <code>handoffctl %s ", command);
@@ -461,7 +483,28 @@ static void write_failure_command(FILE *out, const char *command, const char *id
     fputs("</code>", out);
 }
 
-static void write_failure(FILE *out, const struct exporter_failure *failure)
+/* For readers who reach the review page, its view of the handoff; `place`: of its task there. */
+static void write_handoff_link(FILE *out, const struct exporter_status *status, const char *id,
+                               const char *place, const char *words)
+{
+    char path[sizeof "/handoffs/" + sizeof((struct exporter_failure *)NULL)->id + 8];
+    if (status->review_link[0] == '\0')
+        return;
+    snprintf(path, sizeof path, "/handoffs/%s%s", id, place);
+    fputs(", ", out);
+    write_review_link(out, status, path, words);
+}
+
+static void write_failure_links(FILE *out, const struct exporter_status *status, const char *id)
+{
+    write_handoff_link(out, status, id, "", "handoff");
+    write_handoff_link(out, status, id, "#task", "task");
+    write_failure_command(out, "attempts", id);
+    write_failure_command(out, "status", id);
+}
+
+static void write_failure(FILE *out, const struct exporter_status *status,
+                          const struct exporter_failure *failure)
 {
     fputs("<li>", out);
     write_parties(out, failure);
@@ -477,10 +520,8 @@ static void write_failure(FILE *out, const struct exporter_failure *failure)
     write_time_element(out, failure->at_ms);
     if (failure->attempts > 0)
         fprintf(out, ", %u attempt%s", failure->attempts, failure->attempts > 1 ? "s" : "");
-    if (failure->id[0] != '\0') {
-        write_failure_command(out, "attempts", failure->id);
-        write_failure_command(out, "status", failure->id);
-    }
+    if (failure->id[0] != '\0')
+        write_failure_links(out, status, failure->id);
     fputs("</p></li>\n", out);
 }
 
@@ -538,7 +579,7 @@ static void write_failures(FILE *out, const struct exporter_status *status)
     }
     fputs("<ol class=\"list\" role=\"list\">\n", out);
     for (size_t i = 0; i < status->nfailures; i++)
-        write_failure(out, &status->failures[i]);
+        write_failure(out, status, &status->failures[i]);
     fputs("</ol>\n", out);
 }
 

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import urllib.parse
 
 from harness import Daemon, Receiver, eventually
 from harness.agents import Caller, config, daemon_with
@@ -140,7 +141,8 @@ class Troubled(unittest.TestCase):
             if link.startswith("#"):
                 self.assertIn(f'id="{link[1:]}"', self.page.text)
             else:
-                self.assertEqual(self.daemon.web.get(link).status, 200, link)
+                http = self.daemon.api if link.startswith(f"{self.daemon.api.url}/review") else self.daemon.web
+                self.assertEqual(http.get(link.removeprefix(http.url).partition("#")[0]).status, 200, link)
 
     def test_other_forms_and_methods(self):
         self.assertEqual(self.daemon.web.get("/?format=json").header("Content-Type"), "application/json")
@@ -339,6 +341,30 @@ class Calm(unittest.TestCase):
             daemon.write_config(config({"coder": {}}))
             self.assertEqual(daemon.reload().status, 200)
             self.assertNotIn("grafana", daemon.web.get("/").text)
+
+    def test_it_leads_to_a_handoff_and_its_task_on_the_review_page(self):
+        with Receiver(status(503)) as down, daemon_with({"coder": {"url": down.url, "retries": 0}}) as daemon:
+            parked = Caller(daemon).send("coder").json()["handoff"]["id"]
+            page = daemon.web.get("/").text
+            [handoff, task] = re.findall(rf'href="([^"]+/review/handoffs/{parked}[^"]*)"', page)
+            review = daemon.web.get("/?format=json").json()["review_url"]
+            self.assertEqual((handoff, task), (f"{review}/handoffs/{parked}", f"{review}/handoffs/{parked}#task"))
+            self.assertEqual(review, f"{daemon.api.url}/review")
+            self.assertEqual(page.count(f'href="{review}"'), 2)    # in the head, and where parked work is named
+            shown = daemon.api.get(urllib.parse.urlsplit(handoff).path)
+            self.assertEqual(shown.status, 200)
+            self.assertIn(parked, shown.text)
+            self.assertIn('<h2 id="task">Task</h2>', shown.text)
+
+    def test_it_links_to_no_page_that_its_reader_cannot_reach(self):
+        with Receiver(status(503)) as down, daemon_with({"coder": {"url": down.url, "retries": 0}}) as daemon:
+            Caller(daemon).send("coder")
+            elsewhere = {"host": "sidecar.example:9780"}
+            self.assertNotIn("/review", daemon.web.get("/", **elsewhere).text)
+            self.assertIsNone(daemon.web.get("/?format=json", **elsewhere).json()["review_url"])
+            daemon.write_config(config({"coder": {"url": down.url}}, api={"url": "https://agents.example/"}))
+            self.assertEqual(daemon.reload().status, 200)
+            self.assertIn('href="https://agents.example/review/handoffs/', daemon.web.get("/", **elsewhere).text)
 
     def test_without_a_vocabulary_it_says_that_tokens_are_estimated(self):
         with tempfile.TemporaryDirectory() as empty, \

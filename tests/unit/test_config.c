@@ -273,6 +273,7 @@ static void assert_defaults(const struct exporter_config *config)
     assert_int_equal(config->storage.retention.decisions_ms, UINT64_C(94608000000));
     assert_null(config->api.tokens_file);
     assert_null(config->api.source_agent);
+    assert_null(config->api.url);
     assert_int_equal(config->api.max_body_bytes, 4194304);
     assert_int_equal(config->api.max_in_flight, 10000);
     assert_int_equal(config->api.max_in_flight_per_agent, 1000);
@@ -333,7 +334,8 @@ static void test_sections(void **state)
              "tokenizer: {encoding: cl100k_base}\n"
              "storage: {durability: none, retention: {age: 1d12h, size: 16384GiB,"
              " index_size: 1MiB, decisions: 365d}}\n"
-             "api: {source_agent: analyst.1, max_body: 64MiB, max_in_flight: 1, "
+             "api: {source_agent: analyst.1, url: 'http://sidecar.example:8780/', max_body: 64MiB, "
+             "max_in_flight: 1, "
              "max_in_flight_per_agent: 1000000}\n"
              "metrics: {max_series_per_family: 10, created: true, scrapes: 64,"
              " dashboard_url: 'https://grafana.example/sub'}\n");
@@ -357,6 +359,7 @@ static void test_sections(void **state)
     assert_int_equal(config->storage.retention.index_size_bytes, 1048576);
     assert_int_equal(config->storage.retention.decisions_ms, UINT64_C(31536000000));
     assert_string_equal(config->api.source_agent, "analyst.1");
+    assert_string_equal(config->api.url, "http://sidecar.example:8780/");
     assert_int_equal(config->api.max_body_bytes, 67108864);
     assert_int_equal(config->api.max_in_flight, 1);
     assert_int_equal(config->api.max_in_flight_per_agent, 1000000);
