@@ -7,8 +7,6 @@
 #include "client/client.h"
 #include "client/calls/next.h"
 
-#include "client/spine/embedded/embedded_spine.h"
-#include "client/spine/http/http_spine.h"
 #include "client/store/task_visits.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
@@ -131,18 +129,6 @@ static enum handoff_code open_engine(struct handoff_client *client,
     return code == HANDOFF_OK ? handoff_engine_restore(client->engine, error) : code;
 }
 
-static enum handoff_code open_spine(struct handoff_client *client,
-                                    const struct handoff_options *options,
-                                    struct handoff_error *error)
-{
-    if (options->spine)
-        return handoff_http_spine_open(&client->spine, options->spine, handoff_client_tell_shortage,
-                                       client, error);
-    const struct handoff_embedded_options embedded = {
-        .search_timeout_ms = options->search_timeout_ms, .no_stemming = options->no_stemming};
-    return handoff_embedded_spine_open(&client->spine, client->store, &embedded, error);
-}
-
 static enum handoff_code open_parts(struct handoff_client *client,
                                     const struct handoff_options *options,
                                     struct handoff_error *error)
@@ -153,7 +139,7 @@ static enum handoff_code open_parts(struct handoff_client *client,
     if (code == HANDOFF_OK)
         code = open_store(client, options, error);
     if (code == HANDOFF_OK)
-        code = open_spine(client, options, error);
+        code = handoff_client_open_spine(client, options, error);
     if (code == HANDOFF_OK)
         code =
             base_workers_open(&client->workers, WORKERS, WORKERS_QUEUE, WORKERS_QUEUE_BYTES, error);

@@ -89,6 +89,11 @@ void handoff_client_tell_upgrade(void *observer, int from, int to, int64_t bytes
 void handoff_client_tell_shortage(void *observer, enum handoff_shortage resource,
                                   const char *hindered);
 
+/* Opens the spine that the options ask for. */
+enum handoff_code handoff_client_open_spine(struct handoff_client *client,
+                                            const struct handoff_options *options,
+                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* The same for one call of the spine, where that says something about the spine; remembers whether
  * it is up. */
 void handoff_client_tell_spine(struct handoff_client *client, enum handoff_operation operation,

@@ -338,8 +338,8 @@ enum handoff_spine_ability {
 
 /*
  * A kind of spine. To add one: write client/spine/NAME with such a table, a function that makes the
- * spine (handoff_spine_init) and a header that declares it, and call that function in open_spine of
- * client/client.c.
+ * spine (handoff_spine_init) and a header that declares it, and call that function in
+ * client/spines.c.
  *
  * A function is called with a call that was checked: its inputs are within the limits, its error is
  * clear, and its results are empty. It either finishes the call and returns DONE, or returns

@@ -45,7 +45,9 @@ CLIENT_MAY_KNOW = {
     "client/spine": (),
     "client/spine/*": ("client/spine/",),
     "client/spine/embedded": ("client/spine/", "client/store/"),
-    "client/spine/http": ("client/spine/", "client/model/", "client/transport/own_fault.h"),
+    # what all kinds of servers share knows none of them
+    "client/spine/remote": ("client/spine/spine.h", "client/spine/scopes.h", "client/model/", "client/transport/own_fault.h"),
+    "client/spine/http": ("client/spine/remote/",),
     "client/transport": (),
     # delivery knows the seam alone; a protocol knows the delivery that it carries
     "client/protocol": ("client/protocol/", "client/envelope/", "client/secrets/redact.h",
@@ -71,7 +73,7 @@ CLIENT_MAY_KNOW = {
 LIBRARIES = {
     "microhttpd.h": ("exporter/", "lib/promhttp/"),
     "sqlite3.h": ("client/store/sqlite/", "client/spine/embedded/"),
-    "curl/": ("client/transport/", "client/spine/http/", "ctl/"),
+    "curl/": ("client/transport/", "client/spine/remote/", "ctl/"),
     "yaml.h": ("exporter/",),
     "gnutls/": ("exporter/",),
     "crypt.h": ("exporter/",),

@@ -56,7 +56,7 @@ ELSEWHERE = {
     ("ctl/channels.c", "expired"): "the same",
     ("ctl/list.c", "open"): "the option for tasks that wait",
     ("client/calls/response_schemas.c", "rejected"): "observations that were not taken",
-    **{("client/spine/http/table.c", word): "an operation of a remote spine's table"
+    **{("client/spine/remote/table.c", word): "an operation of a remote spine's table"
        for word in ("get", "search", "put", "delete")},
     ("client/spine/http/http_spine.c", "http"): "a kind of spine",
     ("collectors/events.c", "refused"): "an answer of the spine",
@@ -81,7 +81,7 @@ ELSEWHERE = {
 OTHER_LISTS = {
     ("client/store/sqlite/handoffs.c", "seq, state, source, asked_target, target, pattern, deadline_at, due_at, "
                                        "excerpt, reason, settled_at, summary"): "columns",
-    ("client/spine/http/table.c", "get, get_many, search, recent, pinned, put and delete"): "operations of a table",
+    ("client/spine/remote/table.c", "get, get_many, search, recent, pinned, put and delete"): "operations of a table",
 }
 
 # label of a metric: what its values are

@@ -9,19 +9,20 @@
 
 #include <string.h>
 
-#include "client/spine/http/table.h"
+#include "client/spine/http/http_spine.h"
+#include "client/spine/remote/table.h"
 #include "lib/base/json.h"
 
 #define GET        "\"get\":{\"method\":\"GET\",\"path\":\"/m/{id}\"}"
 #define WITH(rows) "{\"operations\":{" rows "}}"
 
-static struct handoff_http_table table;
+static struct handoff_remote_table table;
 static struct base_buffer out;
 
 static int free_all(void **unused)
 {
     (void)unused;
-    handoff_http_table_free(&table);
+    handoff_remote_table_free(&table);
     base_buffer_free(&out);
     return 0;
 }
@@ -29,7 +30,7 @@ static int free_all(void **unused)
 static void read_table(const char *text)
 {
     struct handoff_error error;
-    if (handoff_http_table_read(&table, text, &error) != HANDOFF_OK)
+    if (handoff_remote_table_read(&table, &handoff_http_wire, text, &error) != HANDOFF_OK)
         fail_msg("%s: %s (%s)", error.field, error.message, error.seen);
 }
 
@@ -68,10 +69,11 @@ static void test_what_is_wrong_is_named_with_its_place(void **unused)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct handoff_error error = {0};
-        if (handoff_http_table_read(&table, bad[i].text, &error) != HANDOFF_ERR_INVALID ||
+        if (handoff_remote_table_read(&table, &handoff_http_wire, bad[i].text, &error) !=
+                HANDOFF_ERR_INVALID ||
             strcmp(error.field, bad[i].field) != 0)
             fail_msg("%s: code %d, field %s", bad[i].text, (int)error.code, error.field);
-        handoff_http_table_free(&table);
+        handoff_remote_table_free(&table);
     }
 }
 
@@ -79,21 +81,22 @@ static void test_what_is_no_json_is_refused(void **unused)
 {
     (void)unused;
     struct handoff_error error;
-    assert_int_not_equal(handoff_http_table_read(&table, "{", &error), HANDOFF_OK);
+    assert_int_not_equal(handoff_remote_table_read(&table, &handoff_http_wire, "{", &error),
+                         HANDOFF_OK);
 }
 
 static void test_without_a_table_it_is_a_handoff_exporter(void **unused)
 {
     (void)unused;
-    read_table(NULL);
-    for (int i = 0; i < HANDOFF_HTTP_OPERATIONS; i++)
-        assert_int_equal(table.rows[i].method != NULL, i != HANDOFF_HTTP_GET_MANY);
+    read_table(handoff_http_usual_table);
+    for (int i = 0; i < HANDOFF_REMOTE_OPERATIONS; i++)
+        assert_int_equal(table.rows[i].exists, i != HANDOFF_REMOTE_GET_MANY);
 }
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
-static const char *path_of(enum handoff_http_operation operation,
-                           const struct handoff_http_values *values)
+static const char *path_of(enum handoff_remote_operation operation,
+                           const struct handoff_remote_values *values)
 {
     base_buffer_clear(&out);
     handoff_http_compose_path(&table.rows[operation], values, &out);
@@ -104,10 +107,10 @@ static void test_no_value_escapes_from_its_place_in_a_path(void **unused)
 {
     (void)unused;
     read_table(WITH(GET ",\"search\":{\"method\":\"GET\",\"path\":\"/s?q={query}&n={limit}\"}"));
-    struct handoff_http_values values = {.id = base_span_text("../admin?x=1#y"), .limit = 7};
-    assert_string_equal(path_of(HANDOFF_HTTP_GET, &values), "/m/%2E%2E%2Fadmin%3Fx%3D1%23y");
+    struct handoff_remote_values values = {.id = base_span_text("../admin?x=1#y"), .limit = 7};
+    assert_string_equal(path_of(HANDOFF_REMOTE_GET, &values), "/m/%2E%2E%2Fadmin%3Fx%3D1%23y");
     values.query = base_span("a&b=\r\n\"{id}\"%2F\xC3\xA9", 17);
-    assert_string_equal(path_of(HANDOFF_HTTP_SEARCH, &values),
+    assert_string_equal(path_of(HANDOFF_REMOTE_SEARCH, &values),
                         "/s?q=a%26b%3D%0D%0A%22%7Bid%7D%22%252F%C3%A9&n=7");
 }
 
@@ -116,15 +119,15 @@ static void test_several_ids_are_separated_by_commas(void **unused)
     (void)unused;
     read_table(WITH("\"get_many\":{\"method\":\"GET\",\"path\":\"/m?ids={ids}\"}"));
     const struct base_span ids[] = {base_span_text("ms-1"), base_span_text("a:b")};
-    const struct handoff_http_values values = {.ids = ids, .id_count = 2};
-    assert_string_equal(path_of(HANDOFF_HTTP_GET_MANY, &values), "/m?ids=ms-1,a%3Ab");
+    const struct handoff_remote_values values = {.ids = ids, .id_count = 2};
+    assert_string_equal(path_of(HANDOFF_REMOTE_GET_MANY, &values), "/m?ids=ms-1,a%3Ab");
 }
 
-static const char *body_of(enum handoff_http_operation operation,
-                           const struct handoff_http_values *values)
+static const char *body_of(enum handoff_remote_operation operation,
+                           const struct handoff_remote_values *values)
 {
     base_buffer_clear(&out);
-    handoff_http_compose_body(&table.rows[operation], values, &out);
+    handoff_remote_compose(&table.rows[operation], values, &out);
     return out.data;
 }
 
@@ -138,17 +141,17 @@ static void test_no_value_escapes_from_its_place_in_a_body(void **unused)
                     "\"text\":\"{content}\",\"s\":\"{summary}\",\"t\":\"{tags}\","
                     "\"m\":\"{metadata}\",\"p\":\"{pinned}\",\"i\":\"{importance}\"}}"));
     const struct base_span ids[] = {base_span_text("a"), base_span_text("\"],\"x\":[\"")};
-    struct handoff_http_values values = {.ids = ids, .id_count = 2, .limit = 2};
+    struct handoff_remote_values values = {.ids = ids, .id_count = 2, .limit = 2};
     assert_string_equal(
-        body_of(HANDOFF_HTTP_GET_MANY, &values),
+        body_of(HANDOFF_REMOTE_GET_MANY, &values),
         "{\"ids\":[\"a\",\"\\\"],\\\"x\\\":[\\\"\"],\"opt\":[1.50,{\"k\":2},\"as {id}\"]}");
     const struct base_span tag = base_span_text("t\"");
     const struct handoff_memory memory = {.content = base_span_text("{id}\"}\n"),
                                           .tags = &tag,
                                           .tag_count = 1,
                                           .importance = HANDOFF_IMPORTANCE_HIGH};
-    values = (struct handoff_http_values){.id = base_span_text("ms-1"), .memory = &memory};
-    assert_string_equal(body_of(HANDOFF_HTTP_PUT, &values),
+    values = (struct handoff_remote_values){.id = base_span_text("ms-1"), .memory = &memory};
+    assert_string_equal(body_of(HANDOFF_REMOTE_PUT, &values),
                         "{\"id\":\"ms-1\",\"text\":\"{id}\\\"}\\n\",\"s\":null,\"t\":[\"t\\\"\"],"
                         "\"m\":{},\"p\":false,\"i\":\"high\"}");
 }
@@ -160,7 +163,7 @@ static bool read_memory(const char *json, struct base_arena *arena, struct hando
     yyjson_doc *doc;
     assert_int_equal(base_json_read_in(arena, base_span_text(json), "answer", &doc, NULL),
                      HANDOFF_OK);
-    return handoff_http_read_memory(&table, yyjson_doc_get_root(doc), arena, memory);
+    return handoff_remote_read_memory(&table, yyjson_doc_get_root(doc), arena, memory);
 }
 
 static void test_members_are_found_by_their_pointers(void **unused)

@@ -1,209 +1,215 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP spine: which calls it has, by its table, and what its answers say. Calls come from any
- * thread; their answers are read on the exchange's thread.
+ * Memories behind an HTTP server: an operation is a method, a path with placeholders and a body,
+ * and its answer a status and a JSON document. Requests are composed on any thread, answers are
+ * read on the exchange's.
  */
 #include "client/spine/http/http_spine.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "client/spine/http/http_internal.h"
-#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
-#include "lib/base/memory.h"
+#include "lib/base/utf8.h"
 
-enum { TIMEOUT_MS = 2000, CONNECTIONS = 16 };
+const char handoff_http_usual_table[] =
+    "{\"operations\":{"
+    "\"get\":{\"method\":\"GET\",\"path\":\"/v1/memories/{id}\"},"
+    "\"search\":{\"method\":\"GET\",\"path\":\"/v1/memories?query={query}&limit={limit}\","
+    "\"memories\":\"/items\"},"
+    "\"recent\":{\"method\":\"GET\",\"path\":\"/v1/memories?recent={limit}\","
+    "\"memories\":\"/items\"},"
+    "\"pinned\":{\"method\":\"GET\",\"path\":\"/v1/memories?pinned=true&limit={limit}\","
+    "\"memories\":\"/items\"},"
+    "\"put\":{\"method\":\"PUT\",\"path\":\"/v1/memories/"
+    "{id}\",\"body\":{\"content\":\"{content}\","
+    "\"summary\":\"{summary}\",\"importance\":\"{importance}\",\"tags\":\"{tags}\","
+    "\"metadata\":\"{metadata}\",\"pinned\":\"{pinned}\",\"scope\":\"{scope}\"}},"
+    "\"delete\":{\"method\":\"DELETE\",\"path\":\"/v1/memories/{id}\"}}}";
 
-struct handoff_http_spine *handoff_http_spine_of(struct handoff_spine *spine)
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static const char *const path_placeholders[] = {"id", "ids", "query", "limit"};
+enum { PATH_PLACEHOLDERS = sizeof path_placeholders / sizeof *path_placeholders };
+
+static enum handoff_code check_path(const char *place, struct base_span path,
+                                    struct handoff_error *error)
 {
-    return BASE_CONTAINER_OF(spine, struct handoff_http_spine, spine);
-}
-
-/* ---- requests and answers -------------------------------------------------------------------- */
-
-void handoff_http_make_request(const struct handoff_http_spine *spine,
-                               enum handoff_http_operation operation,
-                               const struct handoff_http_values *values,
-                               struct handoff_http_request *request)
-{
-    const struct handoff_http_row *row = &spine->table.rows[operation];
-    *request = (struct handoff_http_request){.method = row->method};
-    handoff_http_compose_path(row, values, &request->target);
-    handoff_http_compose_body(row, values, &request->body);
-}
-
-enum handoff_code handoff_http_unavailable(const char *operation, const char *why,
-                                           struct handoff_error *error)
-{
-    handoff_error_set(error, HANDOFF_ERR_SPINE_UNAVAILABLE, "the spine did not answer", "spine",
-                      NULL);
-    handoff_error_seen(error, "%s: %s", operation, why);
-    return HANDOFF_ERR_SPINE_UNAVAILABLE;
-}
-
-yyjson_val *handoff_http_read_answer(const struct handoff_http_spine *spine,
-                                     enum handoff_http_operation operation,
-                                     const struct handoff_http_request *request,
-                                     struct base_arena *arena, struct handoff_error *error)
-{
-    char why[64];
-    yyjson_doc *doc;
-    const char *name = handoff_http_operation_name(operation);
-    const struct base_span pointer = spine->table.rows[operation].memories;
-    if (request->failure || request->status < 200 || request->status > 299) {
-        snprintf(why, sizeof why, "status %ld", request->status);
-        handoff_http_unavailable(name, request->failure ? request->failure : why, error);
-        return NULL;
+    static const char allowed[] = "a path that begins with /, with {id}, {ids}, {query} or {limit}";
+    if (path.size == 0 || path.data[0] != '/' || (path.size > 1 && path.data[1] == '/'))
+        return handoff_remote_refuse_entry(place, "path", "this is not a path", path.data, allowed,
+                                           error);
+    for (size_t i = 0; i < path.size; i++) {
+        char name[16] = "";
+        const char *end = path.data[i] == '{' ? memchr(path.data + i, '}', path.size - i) : NULL;
+        const size_t size = end ? (size_t)(end - path.data) - i - 1 : 0;
+        if (size < sizeof name)
+            memcpy(name, path.data + i + 1, size);
+        const bool stray =
+            path.data[i] == '{' &&
+            (!end || handoff_remote_find_name(path_placeholders, PATH_PLACEHOLDERS, name) < 0);
+        if (stray || path.data[i] <= ' ' || path.data[i] == '#' || path.data[i] == '\\' ||
+            path.data[i] == 0x7f)
+            return handoff_remote_refuse_entry(place, "path", "this is not a path", path.data,
+                                               allowed, error);
     }
-    if (base_json_read_in(arena, base_buffer_span(&request->answer), "answer", &doc, error) !=
-        HANDOFF_OK) {
-        handoff_http_unavailable(name, "its answer is not JSON", error);
-        return NULL;
-    }
-    yyjson_val *root = yyjson_doc_get_root(doc);
-    yyjson_val *found = pointer.size ? yyjson_ptr_getn(root, pointer.data, pointer.size) : root;
-    if (!yyjson_is_obj(found) && !yyjson_is_arr(found)) {
-        handoff_http_unavailable(name, "its answer has nothing at the pointer of the table", error);
-        return NULL;
-    }
-    return found;
+    return HANDOFF_OK;
 }
 
-/* An id that no memory has: whatever the answer says, it is one. */
-static void make_probe(void *context, struct handoff_http_request *request)
+static enum handoff_code read_method(yyjson_val *value, const char *place, const char **method,
+                                     struct handoff_error *error)
 {
-    const struct handoff_http_spine *spine = context;
-    const struct base_span id = base_span_text("handoff-exporter-probe");
-    const struct handoff_http_values values = {.id = id, .ids = &id, .id_count = 1};
-    const bool has_get = spine->table.rows[HANDOFF_HTTP_GET].method != NULL;
-    handoff_http_make_request(spine, has_get ? HANDOFF_HTTP_GET : HANDOFF_HTTP_GET_MANY, &values,
-                              request);
+    static const char *const methods[] = {"GET", "POST", "PUT", "DELETE", "PATCH"};
+    const char *text = yyjson_get_str(value);
+    const int at = text ? handoff_remote_find_name(methods, 5, text) : -1;
+    if (at < 0)
+        return handoff_remote_refuse_entry(place, "method", "unknown method", text,
+                                           "GET, POST, PUT, DELETE or PATCH", error);
+    *method = methods[at];
+    return HANDOFF_OK;
 }
 
-static bool is_probe_readable(void *context, const struct handoff_http_request *request)
+static enum handoff_code read_http_row(yyjson_val *object, const char *place,
+                                       struct handoff_remote_row *row, struct handoff_error *error)
 {
-    const struct handoff_http_spine *spine = context;
-    const bool has_get = spine->table.rows[HANDOFF_HTTP_GET].method != NULL;
-    struct base_arena arena;
-    struct handoff_error error;
-    if (handoff_http_request_refused(request)) /* the id may not be one that the server allows */
-        return true;
-    base_arena_init(&arena, 0);
-    const bool readable =
-        handoff_http_read_answer(spine, has_get ? HANDOFF_HTTP_GET : HANDOFF_HTTP_GET_MANY, request,
-                                 &arena, &error) != NULL;
-    base_arena_free(&arena);
-    return readable;
+    enum handoff_code code =
+        read_method(yyjson_obj_get(object, "method"), place, &row->method, error);
+    row->path = base_json_span(yyjson_obj_get(object, "path"));
+    row->template = yyjson_obj_get(object, "body");
+    return code == HANDOFF_OK ? check_path(place, row->path, error) : code;
 }
 
-/* ---- opening and closing --------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
-static void free_http_spine(struct handoff_http_spine *spine)
+/* All but what RFC 3986 calls unreserved, so a value never ends its segment or its parameter. */
+static void append_encoded(struct base_buffer *out, struct base_span text)
 {
-    handoff_http_exchange_close(&spine->exchange);
-    handoff_http_table_free(&spine->table);
-    base_free(spine);
-}
-
-static void close_http(struct handoff_spine *spine)
-{
-    free_http_spine(handoff_http_spine_of(spine));
-}
-
-static bool is_http_up(struct handoff_spine *spine)
-{
-    return handoff_http_exchange_is_up(handoff_http_spine_of(spine)->exchange);
-}
-
-static const char *lacks_of_http(struct handoff_spine *spine)
-{
-    const struct handoff_http_spine *http = handoff_http_spine_of(spine);
-    return *http->lacks ? http->lacks : NULL;
-}
-
-static void list_what_lacks(struct handoff_http_spine *spine)
-{
-    static const enum handoff_http_operation told[] = {HANDOFF_HTTP_SEARCH, HANDOFF_HTTP_RECENT,
-                                                       HANDOFF_HTTP_PINNED, HANDOFF_HTTP_PUT,
-                                                       HANDOFF_HTTP_DELETE};
-    size_t used = 0;
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
-        if (!spine->table.rows[told[i]].method)
-            used += (size_t)snprintf(spine->lacks + used, sizeof spine->lacks - used, "%s%s",
-                                     used ? ", " : "", handoff_http_operation_name(told[i]));
+    for (size_t i = 0; i < text.size; i++) {
+        const unsigned char byte = (unsigned char)text.data[i];
+        const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                           (byte >= '0' && byte <= '9') || (byte != 0 && strchr("-_~", byte));
+        if (plain)
+            base_buffer_byte(out, (char)byte);
+        else
+            base_buffer_printf(out, "%%%02X", byte);
     }
 }
 
-static void fill_driver(struct handoff_http_spine *spine)
+static void append_encoded_ids(struct base_buffer *out, const struct handoff_remote_values *values)
 {
-    struct handoff_spine_driver *driver = &spine->driver;
-    *driver = (struct handoff_spine_driver){.kind = "http",
-                                            .can = HANDOFF_SPINE_CAN_RESOLVE,
-                                            .resolve = handoff_http_resolve,
-                                            .is_up = is_http_up,
-                                            .lacks = lacks_of_http,
-                                            .close = close_http};
-    if (spine->table.rows[HANDOFF_HTTP_PUT].method) {
-        driver->can |= HANDOFF_SPINE_CAN_PUT;
-        driver->put = handoff_http_put;
+    for (size_t i = 0; i < values->id_count; i++) {
+        base_buffer_text(out, i > 0 ? "," : "");
+        append_encoded(out, values->ids[i]);
     }
-    if (spine->table.rows[HANDOFF_HTTP_DELETE].method) {
-        driver->can |= HANDOFF_SPINE_CAN_REMOVE;
-        driver->remove = handoff_http_remove;
-    }
-    list_what_lacks(spine);
 }
 
-static enum handoff_code open_http_exchange(struct handoff_http_spine *spine,
-                                            const struct handoff_spine_options *options,
-                                            handoff_http_spine_ran_short *on_shortage,
-                                            void *observer, struct handoff_error *error)
+static bool is_path_value(struct base_span text, const char *name)
 {
-    const struct handoff_http_exchange_options exchange = {
-        .url = options->url,
-        .bearer_token = options->bearer_token,
-        .ca_file = options->ca_file,
-        .cert_file = options->cert_file,
-        .key_file = options->key_file,
-        .timeout_ms = options->timeout_ms ? options->timeout_ms : TIMEOUT_MS,
-        .connections = options->connections ? options->connections : CONNECTIONS,
-        .make_probe = make_probe,
-        .is_probe_readable = is_probe_readable,
-        .context = spine,
-        .on_shortage = on_shortage,
-        .observer = observer};
-    return handoff_http_exchange_open(&spine->exchange, &exchange, error);
+    return base_span_equal(text, base_span_text(name));
 }
 
-enum handoff_code handoff_http_spine_open(struct handoff_spine **spine,
-                                          const struct handoff_spine_options *options,
-                                          handoff_http_spine_ran_short *on_shortage, void *observer,
-                                          struct handoff_error *error)
+/* What is searched for may be a summary of 64 KiB, and servers refuse such URLs, often at 8 KiB or
+   16 KiB: the beginning is enough to find what fits it. */
+static struct base_span shorten_for_path(struct base_span query)
 {
-    *spine = NULL;
-    struct handoff_http_spine *made = base_calloc(1, sizeof *made);
-    if (!made)
-        return handoff_error_no_memory(error);
-    enum handoff_code code = handoff_http_table_read(&made->table, options->table, error);
-    if (code == HANDOFF_OK) {
-        fill_driver(made);
-        handoff_spine_init(&made->spine, &made->driver, (struct handoff_memory_limits){0});
-        code = open_http_exchange(made, options, on_shortage, observer, error);
-    }
-    if (code != HANDOFF_OK)
-        free_http_spine(made);
+    enum { IN_PATH_MAX = 4096 };
+    if (query.size <= IN_PATH_MAX)
+        return query;
+    return base_span(query.data, base_utf8_valid_length(query.data, IN_PATH_MAX));
+}
+
+static void append_path_value(struct base_buffer *out, struct base_span name,
+                              const struct handoff_remote_values *values)
+{
+    if (is_path_value(name, "id"))
+        append_encoded(out, values->id);
+    else if (is_path_value(name, "ids"))
+        append_encoded_ids(out, values);
+    else if (is_path_value(name, "query"))
+        append_encoded(out, shorten_for_path(values->query));
     else
-        *spine = &made->spine;
-    return code;
+        base_buffer_number(out, (int64_t)values->limit);
 }
 
-enum handoff_code handoff_spine_options_check(const struct handoff_spine_options *options,
-                                              struct handoff_error *error)
+void handoff_http_compose_path(const struct handoff_remote_row *row,
+                               const struct handoff_remote_values *values, struct base_buffer *out)
 {
-    struct handoff_http_table table;
-    enum handoff_code code = handoff_http_table_read(&table, options->table, error);
-    handoff_http_table_free(&table);
-    return code;
+    const struct base_span path = row->path;
+    for (size_t at = 0; at < path.size; at++) {
+        if (path.data[at] != '{') {
+            base_buffer_byte(out, path.data[at]);
+            continue;
+        }
+        const char *end = memchr(path.data + at, '}', path.size - at); /* it was checked */
+        const size_t size = (size_t)(end - path.data) - at - 1;
+        append_path_value(out, base_span(path.data + at + 1, size), values);
+        at += size + 1;
+    }
 }
+
+static void compose_http(const struct handoff_remote_row *row,
+                         const struct handoff_remote_values *values,
+                         struct handoff_remote_request *request)
+{
+    request->method = row->method;
+    handoff_http_compose_path(row, values, &request->target);
+    handoff_remote_compose(row, values, &request->body);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* Neither 404 nor 422 and the like say that the server is not well; 3xx, 401, 403, 429, 5xx do. */
+static enum handoff_remote_verdict judge_http_status(enum handoff_remote_operation operation,
+                                                     long status)
+{
+    const bool gets = operation == HANDOFF_REMOTE_GET;
+    if (status < 400 || status == 401 || status == 403 || status == 429 || status >= 500)
+        return HANDOFF_REMOTE_FAILED;
+    if ((gets || operation == HANDOFF_REMOTE_DELETE) && (status == 404 || status == 410))
+        return HANDOFF_REMOTE_ABSENT;
+    if (gets && (status == 400 || status == 414 || status == 422))
+        return HANDOFF_REMOTE_ODD_ID;
+    return HANDOFF_REMOTE_REFUSED;
+}
+
+static enum handoff_remote_verdict judge_http(const struct handoff_remote_row *row,
+                                              enum handoff_remote_operation operation,
+                                              const struct handoff_remote_request *request,
+                                              struct base_arena *arena,
+                                              struct handoff_remote_answer *answer)
+{
+    const long status = request->status;
+    yyjson_doc *doc;
+    (void)row;
+    if (request->failure) {
+        snprintf(answer->why, sizeof answer->why, "%s", request->failure);
+        return HANDOFF_REMOTE_FAILED;
+    }
+    if (status < 200 || status > 299) {
+        snprintf(answer->why, sizeof answer->why, "status %ld", status);
+        return judge_http_status(operation, status);
+    }
+    if (handoff_remote_changes(operation))
+        return HANDOFF_REMOTE_ANSWERED;
+    if (base_json_read_in(arena, base_buffer_span(&request->answer), "answer", &doc, NULL) !=
+        HANDOFF_OK) {
+        snprintf(answer->why, sizeof answer->why, "its answer is not JSON");
+        return HANDOFF_REMOTE_FAILED;
+    }
+    answer->document = yyjson_doc_get_root(doc);
+    return HANDOFF_REMOTE_ANSWERED;
+}
+
+static const char *const http_row_keys[] = {"method", "path", "body", "memories"};
+
+const struct handoff_remote_wire handoff_http_wire = {
+    .kind = "http",
+    .accept = "Accept: application/json",
+    .row_keys = http_row_keys,
+    .row_key_count = 4,
+    .row_keys_text = "method, path, body and memories",
+    .read_row = read_http_row,
+    .compose = compose_http,
+    .judge = judge_http,
+};

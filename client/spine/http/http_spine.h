@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_spine.h - the driver for memories behind an HTTP server (docs/spines.md). */
+/* http_spine.h - memories behind an HTTP server (docs/spines.md), as a kind of remote spine. */
 #ifndef HANDOFF_SPINE_HTTP_HTTP_SPINE_H
 #define HANDOFF_SPINE_HTTP_HTTP_SPINE_H
 
-#include "client/model/handoff_model.h"
-#include "client/spine/spine.h"
+#include "client/spine/remote/wire.h"
 
-/* Told on the spine's thread that the sidecar ran out of something, so that the server could not be
-   asked. */
-typedef void handoff_http_spine_ran_short(void *observer, enum handoff_shortage resource,
-                                          const char *hindered);
+extern const struct handoff_remote_wire handoff_http_wire;
 
-/* invalid_request: the table or the URL; out_of_memory. */
-enum handoff_code handoff_http_spine_open(struct handoff_spine **spine,
-                                          const struct handoff_spine_options *options,
-                                          handoff_http_spine_ran_short *on_shortage, void *observer,
-                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* The table of a handoff-exporter, so that one sidecar can be the spine of others. */
+extern const char handoff_http_usual_table[];
+
+/* The path with its values: percent-encoded, slashes too, so none ends its segment or parameter. */
+void handoff_http_compose_path(const struct handoff_remote_row *row,
+                               const struct handoff_remote_values *values, struct base_buffer *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Storing and deleting memories by HTTP. The server does not know our agents and scopes, so each
+ * Storing and deleting memories behind a server. It does not know our agents and scopes, so each
  * change first asks for the memory as it is, and is refused as the embedded spine would refuse it.
  * Two changes of one memory at the same time may both pass; the server's order then decides.
  *
@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "client/spine/http/http_internal.h"
+#include "client/spine/remote/remote_internal.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/container.h"
@@ -20,19 +20,19 @@ enum { CHANGING_MAGIC = 0x6368616e };
 struct changing {
     unsigned magic;
     struct base_mail mail;
-    struct handoff_http_spine *spine;
+    struct handoff_remote_spine *spine;
     struct handoff_spine_call *of;
     struct handoff_spine_put *put;       /* one of the two */
     struct handoff_spine_remove *remove; /* ... NULL: the other */
     struct base_arena arena;
     bool looked; /* at the memory as it is */
-    struct handoff_http_request request;
-    struct handoff_http_call call;
+    struct handoff_remote_request request;
+    struct handoff_remote_call call;
 };
 
 static void free_changing(struct changing *changing)
 {
-    handoff_http_request_free(&changing->request);
+    handoff_remote_request_free(&changing->request);
     base_arena_free(&changing->arena);
     changing->magic = 0;
     base_free(changing);
@@ -47,7 +47,7 @@ static void give_changing(struct base_mail *mail)
     of->done(of);
 }
 
-static void changing_is_ready(struct handoff_http_call *call)
+static void changing_is_ready(struct handoff_remote_call *call)
 {
     struct changing *changing = BASE_CONTAINER_OF(call, struct changing, call);
     changing->mail.deliver = give_changing;
@@ -56,54 +56,54 @@ static void changing_is_ready(struct handoff_http_call *call)
 
 /* ---- the memory as it is --------------------------------------------------------------------- */
 
-static enum handoff_http_operation looking(const struct handoff_http_spine *spine)
-{
-    return spine->table.rows[HANDOFF_HTTP_GET].method ? HANDOFF_HTTP_GET : HANDOFF_HTTP_GET_MANY;
-}
-
 /* *exists is false where there is none. One that cannot be read has an owner and a scope, too: it
    is not changed. */
 static enum handoff_code read_old_of(struct changing *changing, yyjson_val *values,
                                      struct base_span id, struct handoff_memory *old, bool *exists)
 {
-    const struct handoff_http_table *table = &changing->spine->table;
+    const struct handoff_remote_table *table = &changing->spine->table;
     bool readable = true;
     size_t i, n;
     yyjson_val *value;
     if (yyjson_is_obj(values))
-        *exists = readable = handoff_http_read_memory(table, values, &changing->arena, old) &&
+        *exists = readable = handoff_remote_read_memory(table, values, &changing->arena, old) &&
                              base_span_equal(old->id, id);
     yyjson_arr_foreach(values, i, n, value)
     {
         if (*exists)
             break;
-        if (!handoff_http_read_memory(table, value, &changing->arena, old))
+        if (!handoff_remote_read_memory(table, value, &changing->arena, old))
             readable = false;
         else
             *exists = base_span_equal(old->id, id);
     }
     if (*exists || readable)
         return HANDOFF_OK;
-    return handoff_http_unavailable(handoff_http_operation_name(looking(changing->spine)),
-                                    "its memory cannot be read", &changing->of->error);
+    return handoff_remote_unavailable(
+        handoff_remote_operation_name(handoff_remote_lookup(changing->spine)),
+        "its memory cannot be read", &changing->of->error);
 }
 
 static enum handoff_code read_old(struct changing *changing, struct base_span id,
                                   struct handoff_memory *old, bool *exists)
 {
-    const enum handoff_http_operation operation = looking(changing->spine);
-    const long status = changing->request.status;
+    yyjson_val *values;
     *exists = false;
-    if (operation == HANDOFF_HTTP_GET && !changing->request.failure &&
-        (status == 404 || status == 410))
+    switch (handoff_remote_read_answer(changing->spine, handoff_remote_lookup(changing->spine),
+                                       &changing->request, &changing->arena, &values,
+                                       &changing->of->error)) {
+    case HANDOFF_REMOTE_ANSWERED:
+        return read_old_of(changing, values, id, old, exists);
+    case HANDOFF_REMOTE_ABSENT:
         return HANDOFF_OK;
-    yyjson_val *values = handoff_http_read_answer(changing->spine, operation, &changing->request,
-                                                  &changing->arena, &changing->of->error);
-    if (!values) {
-        changing->call.unreadable = !handoff_http_request_refused(&changing->request);
-        return changing->of->error.code;
+    case HANDOFF_REMOTE_FAILED:
+        changing->call.failed = true;
+        break;
+    case HANDOFF_REMOTE_ODD_ID:
+    case HANDOFF_REMOTE_REFUSED:
+        break;
     }
-    return read_old_of(changing, values, id, old, exists);
+    return changing->of->error.code;
 }
 
 /* ---- whether it may be changed --------------------------------------------------------------- */
@@ -206,28 +206,21 @@ static enum handoff_code prepare_change(struct changing *changing, struct base_s
 
 /* ---- changing -------------------------------------------------------------------------------- */
 
-static enum handoff_http_operation change_of(const struct changing *changing)
+static enum handoff_remote_operation change_of(const struct changing *changing)
 {
-    return changing->put ? HANDOFF_HTTP_PUT : HANDOFF_HTTP_DELETE;
+    return changing->put ? HANDOFF_REMOTE_PUT : HANDOFF_REMOTE_DELETE;
 }
 
+/* One that was deleted meanwhile is deleted. */
 static void take_change_answer(struct changing *changing)
 {
-    const struct handoff_http_request *request = &changing->request;
-    const char *name = handoff_http_operation_name(change_of(changing));
-    char why[64];
-    snprintf(why, sizeof why, "status %ld", request->status);
-    if (handoff_http_request_failed(request)) {
-        handoff_http_unavailable(name, request->failure ? request->failure : why,
-                                 &changing->of->error);
-    } else if (request->status > 299 && !(changing->remove && request->status == 404)) {
-        handoff_error_set(&changing->of->error, HANDOFF_ERR_INVALID, "the spine refused the memory",
-                          "spine", NULL);
-        handoff_error_seen(&changing->of->error, "%s: %s", name, why);
-    }
+    if (handoff_remote_read_answer(changing->spine, change_of(changing), &changing->request,
+                                   &changing->arena, NULL,
+                                   &changing->of->error) == HANDOFF_REMOTE_FAILED)
+        changing->call.failed = true;
 }
 
-static bool changing_ended(struct handoff_http_call *call)
+static bool changing_ended(struct handoff_remote_call *call)
 {
     struct changing *changing = BASE_CONTAINER_OF(call, struct changing, call);
     const struct base_span id = changing->put ? changing->put->memory.id : changing->remove->id;
@@ -237,11 +230,11 @@ static bool changing_ended(struct handoff_http_call *call)
     }
     if (prepare_change(changing, id) != HANDOFF_OK)
         return false;
-    const struct handoff_http_values values = {
+    const struct handoff_remote_values values = {
         .id = id, .memory = changing->put ? &changing->put->memory : NULL};
     changing->looked = true;
-    handoff_http_request_free(&changing->request);
-    handoff_http_make_request(changing->spine, change_of(changing), &values, &changing->request);
+    handoff_remote_request_free(&changing->request);
+    handoff_remote_make_request(changing->spine, change_of(changing), &values, &changing->request);
     return true;
 }
 
@@ -251,41 +244,38 @@ static enum handoff_spine_progress begin_memory_change(struct handoff_spine *spi
                                                        struct handoff_spine_remove *remove,
                                                        struct base_span id)
 {
-    struct handoff_http_spine *http = handoff_http_spine_of(spine);
+    struct handoff_remote_spine *remote = handoff_remote_spine_of(spine);
     struct changing *changing = base_calloc(1, sizeof *changing);
-    const struct handoff_http_values values = {.id = id, .ids = &id, .id_count = 1, .limit = 1};
+    const struct handoff_remote_values values = {.id = id, .ids = &id, .id_count = 1, .limit = 1};
     if (!changing) {
         handoff_error_no_memory(&of->error);
         return HANDOFF_SPINE_DONE;
     }
     changing->magic = CHANGING_MAGIC;
-    changing->spine = http;
+    changing->spine = remote;
     changing->of = of;
     changing->put = put;
     changing->remove = remove;
     base_arena_init(&changing->arena, 0);
-    changing->call = (struct handoff_http_call){.requests = &changing->request,
-                                                .count = 1,
-                                                .ended = changing_ended,
-                                                .give = changing_is_ready};
-    handoff_http_make_request(http, looking(http), &values, &changing->request);
-    if (handoff_http_exchange_submit(http->exchange, &changing->call))
+    changing->call = (struct handoff_remote_call){.requests = &changing->request,
+                                                  .count = 1,
+                                                  .ended = changing_ended,
+                                                  .give = changing_is_ready};
+    handoff_remote_make_request(remote, handoff_remote_lookup(remote), &values, &changing->request);
+    if (handoff_remote_exchange_submit(remote->exchange, &changing->call))
         return HANDOFF_SPINE_PENDING;
-    of->asked = false;
-    handoff_http_unavailable("circuit", "it failed several times in a row and is left alone",
-                             &of->error);
     free_changing(changing);
-    return HANDOFF_SPINE_DONE;
+    return handoff_remote_left_alone(of);
 }
 
-enum handoff_spine_progress handoff_http_put(struct handoff_spine *spine,
-                                             struct handoff_spine_put *put)
+enum handoff_spine_progress handoff_remote_put(struct handoff_spine *spine,
+                                               struct handoff_spine_put *put)
 {
     return begin_memory_change(spine, &put->call, put, NULL, put->memory.id);
 }
 
-enum handoff_spine_progress handoff_http_remove(struct handoff_spine *spine,
-                                                struct handoff_spine_remove *remove)
+enum handoff_spine_progress handoff_remote_remove(struct handoff_spine *spine,
+                                                  struct handoff_spine_remove *remove)
 {
     return begin_memory_change(spine, &remove->call, NULL, remove, remove->id);
 }

@@ -1,81 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests to a remote spine, and the memories of its answers, see table.h. Pure; any thread. */
+/* What is sent to a remote spine, and the memories of its answers, see table.h. Pure; any thread.
+ */
 #include <string.h>
 
 #include "client/model/model.h"
-#include "client/spine/http/table.h"
+#include "client/spine/remote/table.h"
 #include "lib/base/json.h"
-#include "lib/base/utf8.h"
 
-/* ---- paths ----------------------------------------------------------------------------------- */
-
-/* All but what RFC 3986 calls unreserved, so a value never ends its segment or its parameter. */
-static void append_encoded(struct base_buffer *out, struct base_span text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        const unsigned char byte = (unsigned char)text.data[i];
-        const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                           (byte >= '0' && byte <= '9') || (byte != 0 && strchr("-_~", byte));
-        if (plain)
-            base_buffer_byte(out, (char)byte);
-        else
-            base_buffer_printf(out, "%%%02X", byte);
-    }
-}
-
-static void append_encoded_ids(struct base_buffer *out, const struct handoff_http_values *values)
-{
-    for (size_t i = 0; i < values->id_count; i++) {
-        base_buffer_text(out, i > 0 ? "," : "");
-        append_encoded(out, values->ids[i]);
-    }
-}
+/* ---- templates ------------------------------------------------------------------------------- */
 
 static bool is_called(struct base_span text, const char *name)
 {
     return base_span_equal(text, base_span_text(name));
 }
-
-/* What is searched for may be a summary of 64 KiB, and servers refuse such URLs, often at 8 KiB or
-   16 KiB: the beginning is enough to find what fits it. */
-static struct base_span shorten_for_path(struct base_span query)
-{
-    enum { IN_PATH_MAX = 4096 };
-    if (query.size <= IN_PATH_MAX)
-        return query;
-    return base_span(query.data, base_utf8_valid_length(query.data, IN_PATH_MAX));
-}
-
-static void append_path_value(struct base_buffer *out, struct base_span name,
-                              const struct handoff_http_values *values)
-{
-    if (is_called(name, "id"))
-        append_encoded(out, values->id);
-    else if (is_called(name, "ids"))
-        append_encoded_ids(out, values);
-    else if (is_called(name, "query"))
-        append_encoded(out, shorten_for_path(values->query));
-    else
-        base_buffer_number(out, (int64_t)values->limit);
-}
-
-void handoff_http_compose_path(const struct handoff_http_row *row,
-                               const struct handoff_http_values *values, struct base_buffer *out)
-{
-    const struct base_span path = row->path;
-    for (size_t at = 0; at < path.size; at++) {
-        if (path.data[at] != '{') {
-            base_buffer_byte(out, path.data[at]);
-            continue;
-        }
-        const char *end = memchr(path.data + at, '}', path.size - at); /* it was checked */
-        const size_t size = (size_t)(end - path.data) - at - 1;
-        append_path_value(out, base_span(path.data + at + 1, size), values);
-        at += size + 1;
-    }
-}
-
-/* ---- bodies ---------------------------------------------------------------------------------- */
 
 static void write_texts(struct base_buffer *out, const struct base_span *texts, size_t count)
 {
@@ -124,8 +61,8 @@ static bool write_memory_value(struct base_buffer *out, struct base_span name,
 }
 
 /* A text that is a placeholder stands for a value; any other for itself. */
-static void write_body_text(struct base_buffer *out, struct base_span text,
-                            const struct handoff_http_values *values)
+static void write_template_text(struct base_buffer *out, struct base_span text,
+                                const struct handoff_remote_values *values)
 {
     if (is_called(text, "{id}"))
         base_json_write_string(out, values->id);
@@ -140,19 +77,19 @@ static void write_body_text(struct base_buffer *out, struct base_span text,
 }
 
 /* As deep as a document may be (BASE_JSON_DEPTH_MAX). */
-static void write_body_value(struct base_buffer *out, yyjson_val *value,
-                             const struct handoff_http_values *values)
+static void write_template_value(struct base_buffer *out, yyjson_val *value,
+                                 const struct handoff_remote_values *values)
 {
     size_t i, n;
     yyjson_val *key, *inner;
     if (yyjson_is_str(value)) {
-        write_body_text(out, base_json_span(value), values);
+        write_template_text(out, base_json_span(value), values);
     } else if (yyjson_is_obj(value)) {
         base_buffer_byte(out, '{');
         yyjson_obj_foreach(value, i, n, key, inner)
         {
             base_json_write_key(out, base_json_span(key));
-            write_body_value(out, inner, values);
+            write_template_value(out, inner, values);
         }
         base_buffer_byte(out, '}');
     } else if (yyjson_is_arr(value)) {
@@ -160,7 +97,7 @@ static void write_body_value(struct base_buffer *out, yyjson_val *value,
         yyjson_arr_foreach(value, i, n, inner)
         {
             base_buffer_text(out, i > 0 ? "," : "");
-            write_body_value(out, inner, values);
+            write_template_value(out, inner, values);
         }
         base_buffer_byte(out, ']');
     } else {
@@ -168,18 +105,18 @@ static void write_body_value(struct base_buffer *out, yyjson_val *value,
     }
 }
 
-void handoff_http_compose_body(const struct handoff_http_row *row,
-                               const struct handoff_http_values *values, struct base_buffer *out)
+void handoff_remote_compose(const struct handoff_remote_row *row,
+                            const struct handoff_remote_values *values, struct base_buffer *out)
 {
-    if (row->body)
-        write_body_value(out, row->body, values);
+    if (row->template)
+        write_template_value(out, row->template, values);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* NULL: the answer lacks it. */
-static yyjson_val *member_value(const struct handoff_http_table *table, yyjson_val *value,
-                                enum handoff_http_member member)
+static yyjson_val *member_value(const struct handoff_remote_table *table, yyjson_val *value,
+                                enum handoff_remote_member member)
 {
     const struct base_span pointer = table->members[member];
     if (!pointer.data)
@@ -187,15 +124,15 @@ static yyjson_val *member_value(const struct handoff_http_table *table, yyjson_v
     return pointer.size > 0 ? yyjson_ptr_getn(value, pointer.data, pointer.size) : value;
 }
 
-static struct base_span member_text(const struct handoff_http_table *table, yyjson_val *value,
-                                    enum handoff_http_member member)
+static struct base_span member_text(const struct handoff_remote_table *table, yyjson_val *value,
+                                    enum handoff_remote_member member)
 {
     return base_json_span(member_value(table, value, member));
 }
 
 /* RFC 3339, or seconds or milliseconds since 1970; 0: neither. */
-static int64_t member_time(const struct handoff_http_table *table, yyjson_val *value,
-                           enum handoff_http_member member)
+static int64_t member_time(const struct handoff_remote_table *table, yyjson_val *value,
+                           enum handoff_remote_member member)
 {
     const double last_second = INT32_MAX; /* larger numbers are milliseconds */
     yyjson_val *time = member_value(table, value, member);
@@ -249,33 +186,33 @@ static int64_t version_of(const struct handoff_memory *memory)
 }
 
 /* One of another type is not taken for "shared". */
-static bool is_scope_readable(const struct handoff_http_table *table, yyjson_val *value)
+static bool is_scope_readable(const struct handoff_remote_table *table, yyjson_val *value)
 {
-    yyjson_val *scope = member_value(table, value, HANDOFF_HTTP_SCOPE);
+    yyjson_val *scope = member_value(table, value, HANDOFF_REMOTE_SCOPE);
     return !scope || yyjson_is_null(scope) || yyjson_is_str(scope);
 }
 
-bool handoff_http_read_memory(const struct handoff_http_table *table, yyjson_val *value,
-                              struct base_arena *arena, struct handoff_memory *memory)
+bool handoff_remote_read_memory(const struct handoff_remote_table *table, yyjson_val *value,
+                                struct base_arena *arena, struct handoff_memory *memory)
 {
     *memory = (struct handoff_memory){
-        .id = member_text(table, value, HANDOFF_HTTP_ID),
-        .content = member_text(table, value, HANDOFF_HTTP_CONTENT),
-        .summary = member_text(table, value, HANDOFF_HTTP_SUMMARY),
-        .agent = member_text(table, value, HANDOFF_HTTP_AGENT),
-        .scope = member_text(table, value, HANDOFF_HTTP_SCOPE),
-        .task_id = member_text(table, value, HANDOFF_HTTP_TASK_ID),
+        .id = member_text(table, value, HANDOFF_REMOTE_ID),
+        .content = member_text(table, value, HANDOFF_REMOTE_CONTENT),
+        .summary = member_text(table, value, HANDOFF_REMOTE_SUMMARY),
+        .agent = member_text(table, value, HANDOFF_REMOTE_AGENT),
+        .scope = member_text(table, value, HANDOFF_REMOTE_SCOPE),
+        .task_id = member_text(table, value, HANDOFF_REMOTE_TASK_ID),
         .importance = HANDOFF_IMPORTANCE_MEDIUM,
-        .pinned = yyjson_is_true(member_value(table, value, HANDOFF_HTTP_PINNED_MEMBER)),
-        .created_ms = member_time(table, value, HANDOFF_HTTP_CREATED_AT),
-        .updated_ms = member_time(table, value, HANDOFF_HTTP_UPDATED_AT),
+        .pinned = yyjson_is_true(member_value(table, value, HANDOFF_REMOTE_PINNED_MEMBER)),
+        .created_ms = member_time(table, value, HANDOFF_REMOTE_CREATED_AT),
+        .updated_ms = member_time(table, value, HANDOFF_REMOTE_UPDATED_AT),
     };
     if (memory->summary.size == 0)
         memory->summary = base_span(NULL, 0);
-    (void)handoff_importance_parse(member_text(table, value, HANDOFF_HTTP_IMPORTANCE),
+    (void)handoff_importance_parse(member_text(table, value, HANDOFF_REMOTE_IMPORTANCE),
                                    &memory->importance);
-    if (!read_tags(member_value(table, value, HANDOFF_HTTP_TAGS), arena, memory) ||
-        !read_metadata(member_value(table, value, HANDOFF_HTTP_METADATA), arena, memory))
+    if (!read_tags(member_value(table, value, HANDOFF_REMOTE_TAGS), arena, memory) ||
+        !read_metadata(member_value(table, value, HANDOFF_REMOTE_METADATA), arena, memory))
         return false;
     memory->version = version_of(memory);
     return memory->id.data && memory->content.data && is_scope_readable(table, value) &&

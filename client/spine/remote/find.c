@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding memories by HTTP: one request for all ids where the server can do that, else one for
- * each; one for the pins; one for the best or the newest. All at once, within one time. If one of
- * them fails, the call does: what is half of an answer would look like memories that are gone.
+ * Finding memories behind a server: one request for all ids where the server can do that, else one
+ * for each; one for the pins; one for the best or the newest. All at once, within one time. If one
+ * of them fails, the call does: what is half of an answer would look like memories that are gone.
  *
  * Answers are read on the exchange's thread.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/spine/http/http_internal.h"
+#include "client/spine/remote/remote_internal.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/container.h"
@@ -21,18 +21,18 @@ enum { FINDING_MAGIC = 0x66696e64 };
 struct finding {
     unsigned magic;
     struct base_mail mail;
-    struct handoff_http_spine *spine;
+    struct handoff_remote_spine *spine;
     struct handoff_spine_resolve *resolve;
-    struct handoff_http_call call;
-    enum handoff_http_operation *operations; /* of each request */
-    size_t room;                             /* in resolve->found */
-    struct handoff_http_request requests[];
+    struct handoff_remote_call call;
+    enum handoff_remote_operation *operations; /* of each request */
+    size_t room;                               /* in resolve->found */
+    struct handoff_remote_request requests[];
 };
 
 static void free_finding(struct finding *finding)
 {
     for (size_t i = 0; i < finding->call.count; i++)
-        handoff_http_request_free(&finding->requests[i]);
+        handoff_remote_request_free(&finding->requests[i]);
     base_free(finding->operations);
     finding->magic = 0;
     base_free(finding);
@@ -76,13 +76,13 @@ static bool was_asked_for(const struct handoff_spine_resolve *resolve, struct ba
     return false;
 }
 
-static unsigned origin_of(enum handoff_http_operation operation)
+static unsigned origin_of(enum handoff_remote_operation operation)
 {
     switch (operation) {
-    case HANDOFF_HTTP_GET:
-    case HANDOFF_HTTP_GET_MANY:
+    case HANDOFF_REMOTE_GET:
+    case HANDOFF_REMOTE_GET_MANY:
         return HANDOFF_ORIGIN_ASKED;
-    case HANDOFF_HTTP_PINNED:
+    case HANDOFF_REMOTE_PINNED:
         return HANDOFF_ORIGIN_PINNED;
     default:
         return HANDOFF_ORIGIN_RECENT;
@@ -96,7 +96,7 @@ static double share_of_place(size_t place, size_t many)
 }
 
 static bool add_found(struct finding *finding, const struct handoff_memory *memory,
-                      enum handoff_http_operation operation, double share)
+                      enum handoff_remote_operation operation, double share)
 {
     struct handoff_spine_resolve *resolve = finding->resolve;
     struct handoff_found_memory *found = find_found(resolve, memory->id);
@@ -107,11 +107,11 @@ static bool add_found(struct finding *finding, const struct handoff_memory *memo
         *found = (struct handoff_found_memory){.memory = *memory, .tokens = {-1, -1, -1}};
     }
     found->origin |= origin_of(operation);
-    if (operation == HANDOFF_HTTP_SEARCH)
+    if (operation == HANDOFF_REMOTE_SEARCH)
         found->relevance = share;
-    if (operation == HANDOFF_HTTP_SEARCH || operation == HANDOFF_HTTP_RECENT)
+    if (operation == HANDOFF_REMOTE_SEARCH || operation == HANDOFF_REMOTE_RECENT)
         found->score = share;
-    if (operation != HANDOFF_HTTP_GET && resolve->task.size > 0 &&
+    if (operation != HANDOFF_REMOTE_GET && resolve->task.size > 0 &&
         base_span_equal(memory->task_id, resolve->task))
         found->origin |= HANDOFF_ORIGIN_TASK;
     return true;
@@ -119,16 +119,16 @@ static bool add_found(struct finding *finding, const struct handoff_memory *memo
 
 /* A memory that cannot be used, or that the caller does not see, is as if it were not there. */
 static bool take_memory_value(struct finding *finding, yyjson_val *value,
-                              enum handoff_http_operation operation, double share)
+                              enum handoff_remote_operation operation, double share)
 {
     struct handoff_spine_resolve *resolve = finding->resolve;
     struct handoff_memory memory;
-    if (!handoff_http_read_memory(&finding->spine->table, value, resolve->arena, &memory) ||
+    if (!handoff_remote_read_memory(&finding->spine->table, value, resolve->arena, &memory) ||
         !handoff_scopes_see(&resolve->scopes, memory.scope))
         return true;
     if (origin_of(operation) == HANDOFF_ORIGIN_ASKED && !was_asked_for(resolve, memory.id))
         return true;
-    if (operation == HANDOFF_HTTP_PINNED)
+    if (operation == HANDOFF_REMOTE_PINNED)
         memory.pinned = true;
     if (memory.created_ms == 0)
         memory.created_ms =
@@ -138,7 +138,7 @@ static bool take_memory_value(struct finding *finding, yyjson_val *value,
 
 /* How many memories of an answer are looked at: as many as were asked for, whatever it holds. */
 static size_t most_values(const struct handoff_spine_resolve *resolve,
-                          enum handoff_http_operation operation)
+                          enum handoff_remote_operation operation)
 {
     switch (origin_of(operation)) {
     case HANDOFF_ORIGIN_ASKED:
@@ -151,7 +151,7 @@ static size_t most_values(const struct handoff_spine_resolve *resolve,
 }
 
 static bool take_memory_values(struct finding *finding, yyjson_val *values,
-                               enum handoff_http_operation operation)
+                               enum handoff_remote_operation operation)
 {
     const struct handoff_spine_resolve *resolve = finding->resolve;
     const bool ranked = origin_of(operation) == HANDOFF_ORIGIN_RECENT;
@@ -171,37 +171,39 @@ static bool take_memory_values(struct finding *finding, yyjson_val *values,
     return taken;
 }
 
-/* A server that does not allow the id has no memory with it. */
-static bool is_absent(const struct handoff_http_request *request)
+static enum handoff_code take_answer_of(struct finding *finding, size_t which,
+                                        struct handoff_error *error)
 {
-    switch (request->failure ? 0 : request->status) {
-    case 400:
-    case 404:
-    case 410:
-    case 414:
-    case 422:
-        return true;
-    default:
-        return false;
+    yyjson_val *values;
+    switch (handoff_remote_read_answer(finding->spine, finding->operations[which],
+                                       &finding->requests[which], finding->resolve->arena, &values,
+                                       error)) {
+    case HANDOFF_REMOTE_ANSWERED:
+        return take_memory_values(finding, values, finding->operations[which])
+                   ? HANDOFF_OK
+                   : handoff_error_no_memory(error);
+    case HANDOFF_REMOTE_ABSENT:
+    case HANDOFF_REMOTE_ODD_ID:
+        return HANDOFF_OK;
+    case HANDOFF_REMOTE_FAILED:
+        finding->call.failed = true;
+        break;
+    case HANDOFF_REMOTE_REFUSED:
+        break;
     }
+    return error->code;
 }
 
-static enum handoff_code take_answer_of(struct finding *finding, size_t which)
+/* All are looked at, since any of them may say that the server failed. */
+static enum handoff_code take_answers(struct finding *finding)
 {
-    struct handoff_spine_resolve *resolve = finding->resolve;
-    const struct handoff_http_request *request = &finding->requests[which];
-    const enum handoff_http_operation operation = finding->operations[which];
-    if (operation == HANDOFF_HTTP_GET && is_absent(request))
-        return HANDOFF_OK;
-    yyjson_val *values = handoff_http_read_answer(finding->spine, operation, request,
-                                                  resolve->arena, &resolve->call.error);
-    if (!values) {
-        finding->call.unreadable = !handoff_http_request_refused(request);
-        return resolve->call.error.code;
+    struct handoff_error *error = &finding->resolve->call.error;
+    for (size_t i = 0; i < finding->call.count; i++) {
+        struct handoff_error why = {0};
+        if (take_answer_of(finding, i, &why) != HANDOFF_OK && error->code == HANDOFF_OK)
+            *error = why;
     }
-    return take_memory_values(finding, values, operation)
-               ? HANDOFF_OK
-               : handoff_error_no_memory(&resolve->call.error);
+    return error->code;
 }
 
 static int compare_scores(const void *left, const void *right)
@@ -238,20 +240,18 @@ static void give_finding(struct base_mail *mail)
     resolve->call.done(&resolve->call);
 }
 
-static void finding_is_ready(struct handoff_http_call *call)
+static void finding_is_ready(struct handoff_remote_call *call)
 {
     struct finding *finding = BASE_CONTAINER_OF(call, struct finding, call);
     finding->mail.deliver = give_finding;
     base_mailbox_post(finding->resolve->call.mailbox, &finding->mail);
 }
 
-static bool finding_ended(struct handoff_http_call *call)
+static bool finding_ended(struct handoff_remote_call *call)
 {
     struct finding *finding = BASE_CONTAINER_OF(call, struct finding, call);
     struct handoff_spine_resolve *resolve = finding->resolve;
-    enum handoff_code code = HANDOFF_OK;
-    for (size_t i = 0; i < call->count && code == HANDOFF_OK; i++)
-        code = take_answer_of(finding, i);
+    enum handoff_code code = take_answers(finding);
     if (code == HANDOFF_OK && !list_missing(resolve))
         code = handoff_error_no_memory(&resolve->call.error);
     if (code == HANDOFF_OK && resolve->found_count > 0)
@@ -263,33 +263,29 @@ static bool finding_ended(struct handoff_http_call *call)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static bool table_has(const struct finding *finding, enum handoff_http_operation operation)
-{
-    return finding->spine->table.rows[operation].method != NULL;
-}
-
-static void ask_server_for(struct finding *finding, enum handoff_http_operation operation,
-                           const struct handoff_http_values *values)
+static void ask_server_for(struct finding *finding, enum handoff_remote_operation operation,
+                           const struct handoff_remote_values *values)
 {
     const size_t at = finding->call.count++;
     finding->operations[at] = operation;
-    handoff_http_make_request(finding->spine, operation, values, &finding->requests[at]);
+    handoff_remote_make_request(finding->spine, operation, values, &finding->requests[at]);
 }
 
 static void ask_for_ids(struct finding *finding)
 {
     const struct handoff_spine_resolve *resolve = finding->resolve;
-    const bool one_by_one = !table_has(finding, HANDOFF_HTTP_GET_MANY) ||
-                            (resolve->id_count == 1 && table_has(finding, HANDOFF_HTTP_GET));
-    const struct handoff_http_values all = {
+    const bool one_by_one =
+        !handoff_remote_has(finding->spine, HANDOFF_REMOTE_GET_MANY) ||
+        (resolve->id_count == 1 && handoff_remote_has(finding->spine, HANDOFF_REMOTE_GET));
+    const struct handoff_remote_values all = {
         .ids = resolve->ids, .id_count = resolve->id_count, .limit = resolve->id_count};
     if (!one_by_one) {
-        ask_server_for(finding, HANDOFF_HTTP_GET_MANY, &all);
+        ask_server_for(finding, HANDOFF_REMOTE_GET_MANY, &all);
         return;
     }
     for (size_t i = 0; i < resolve->id_count; i++) {
-        const struct handoff_http_values one = {.id = resolve->ids[i]};
-        ask_server_for(finding, HANDOFF_HTTP_GET, &one);
+        const struct handoff_remote_values one = {.id = resolve->ids[i]};
+        ask_server_for(finding, HANDOFF_REMOTE_GET, &one);
     }
 }
 
@@ -297,12 +293,12 @@ static void ask_for_ids(struct finding *finding)
 static void ask_for_best(struct finding *finding)
 {
     struct handoff_spine_resolve *resolve = finding->resolve;
-    const struct handoff_http_values values = {.query = resolve->query,
-                                               .limit = resolve->recent + resolve->skip};
-    if (resolve->query.size > 0 && table_has(finding, HANDOFF_HTTP_SEARCH))
-        ask_server_for(finding, HANDOFF_HTTP_SEARCH, &values);
-    else if (table_has(finding, HANDOFF_HTTP_RECENT))
-        ask_server_for(finding, HANDOFF_HTTP_RECENT, &values);
+    const struct handoff_remote_values values = {.query = resolve->query,
+                                                 .limit = resolve->recent + resolve->skip};
+    if (resolve->query.size > 0 && handoff_remote_has(finding->spine, HANDOFF_REMOTE_SEARCH))
+        ask_server_for(finding, HANDOFF_REMOTE_SEARCH, &values);
+    else if (handoff_remote_has(finding->spine, HANDOFF_REMOTE_RECENT))
+        ask_server_for(finding, HANDOFF_REMOTE_RECENT, &values);
     else
         resolve->incomplete = true;
 }
@@ -310,16 +306,16 @@ static void ask_for_best(struct finding *finding)
 static void ask_for_all(struct finding *finding)
 {
     const struct handoff_spine_resolve *resolve = finding->resolve;
-    const struct handoff_http_values pins = {.limit = handoff_memory_limits_default.pins};
+    const struct handoff_remote_values pins = {.limit = handoff_memory_limits_default.pins};
     if (resolve->id_count > 0)
         ask_for_ids(finding);
-    if (resolve->pins && table_has(finding, HANDOFF_HTTP_PINNED))
-        ask_server_for(finding, HANDOFF_HTTP_PINNED, &pins);
+    if (resolve->pins && handoff_remote_has(finding->spine, HANDOFF_REMOTE_PINNED))
+        ask_server_for(finding, HANDOFF_REMOTE_PINNED, &pins);
     if (resolve->recent > 0)
         ask_for_best(finding);
 }
 
-static struct finding *make_finding(struct handoff_http_spine *spine,
+static struct finding *make_finding(struct handoff_remote_spine *spine,
                                     struct handoff_spine_resolve *resolve)
 {
     const size_t most = resolve->id_count + 2;
@@ -340,11 +336,11 @@ static struct finding *make_finding(struct handoff_http_spine *spine,
     return finding;
 }
 
-enum handoff_spine_progress handoff_http_resolve(struct handoff_spine *spine,
-                                                 struct handoff_spine_resolve *resolve)
+enum handoff_spine_progress handoff_remote_resolve(struct handoff_spine *spine,
+                                                   struct handoff_spine_resolve *resolve)
 {
-    struct handoff_http_spine *http = handoff_http_spine_of(spine);
-    struct finding *finding = make_finding(http, resolve);
+    struct handoff_remote_spine *remote = handoff_remote_spine_of(spine);
+    struct finding *finding = make_finding(remote, resolve);
     resolve->incomplete = false;
     if (!finding) {
         handoff_error_no_memory(&resolve->call.error);
@@ -356,11 +352,8 @@ enum handoff_spine_progress handoff_http_resolve(struct handoff_spine *spine,
         free_finding(finding);
         return HANDOFF_SPINE_DONE;
     }
-    if (handoff_http_exchange_submit(http->exchange, &finding->call))
+    if (handoff_remote_exchange_submit(remote->exchange, &finding->call))
         return HANDOFF_SPINE_PENDING;
-    resolve->call.asked = false;
-    handoff_http_unavailable("circuit", "it failed several times in a row and is left alone",
-                             &resolve->call.error);
     free_finding(finding);
-    return HANDOFF_SPINE_DONE;
+    return handoff_remote_left_alone(&resolve->call);
 }

@@ -3,7 +3,7 @@
  * The thread that asks a remote spine, see exchange.h. Calls come in by a queue under a lock, which
  * is held for nothing else than to take them; all else belongs to the thread.
  */
-#include "client/spine/http/exchange.h"
+#include "client/spine/remote/exchange.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -28,16 +28,16 @@ enum {
     URL_MAX = 4096,
 };
 
-STAILQ_HEAD(call_queue, handoff_http_call);
-STAILQ_HEAD(request_queue, handoff_http_request);
+STAILQ_HEAD(call_queue, handoff_remote_call);
+STAILQ_HEAD(request_queue, handoff_remote_request);
 
-struct handoff_http_exchange {
+struct handoff_remote_exchange {
     unsigned magic;
     char *url, *authorization, *ca_file, *cert_file, *key_file;
     int64_t timeout_ms;
     unsigned connections;
-    void (*make_probe)(void *context, struct handoff_http_request *request);
-    bool (*is_probe_readable)(void *context, const struct handoff_http_request *request);
+    void (*make_probe)(void *context, struct handoff_remote_request *request);
+    bool (*is_probe_answered)(void *context, const struct handoff_remote_request *request);
     void *context;
     void (*on_shortage)(void *observer, enum handoff_shortage resource, const char *hindered);
     void *observer;
@@ -56,8 +56,8 @@ struct handoff_http_exchange {
     unsigned failures; /* in a row */
     int64_t asked_ns;  /* last */
     int64_t paused_until_ns;
-    struct handoff_http_call probe;
-    struct handoff_http_request probe_request;
+    struct handoff_remote_call probe;
+    struct handoff_remote_request probe_request;
     bool probing;
     struct curl_slist *headers, *json_headers;
 };
@@ -67,19 +67,7 @@ static int64_t exchange_now_ns(void)
     return base_monotonic_ns(&base_clock_system);
 }
 
-bool handoff_http_request_failed(const struct handoff_http_request *request)
-{
-    const long status = request->status;
-    return request->failure || status < 200 || (status >= 300 && status < 400) || status == 401 ||
-           status == 403 || status == 429 || status >= 500;
-}
-
-bool handoff_http_request_refused(const struct handoff_http_request *request)
-{
-    return request->status >= 400 && !handoff_http_request_failed(request);
-}
-
-void handoff_http_request_free(struct handoff_http_request *request)
+void handoff_remote_request_free(struct handoff_remote_request *request)
 {
     base_buffer_free(&request->target);
     base_buffer_free(&request->body);
@@ -90,7 +78,7 @@ void handoff_http_request_free(struct handoff_http_request *request)
 
 static size_t take_answer_bytes(char *bytes, size_t size, size_t count, void *context)
 {
-    struct handoff_http_request *request = context;
+    struct handoff_remote_request *request = context;
     if (request->answer.size + size * count > ANSWER_MAX) {
         request->failure = "its answer is too long";
         return 0;
@@ -103,7 +91,7 @@ static size_t take_answer_bytes(char *bytes, size_t size, size_t count, void *co
     return request->answer.failed ? 0 : size * count;
 }
 
-static int64_t left_ms(const struct handoff_http_call *call)
+static int64_t left_ms(const struct handoff_remote_call *call)
 {
     return (call->deadline_ns - exchange_now_ns()) / 1000000;
 }
@@ -112,7 +100,7 @@ static int64_t left_ms(const struct handoff_http_call *call)
 static curl_socket_t open_exchange_socket(void *context, curlsocktype purpose,
                                           struct curl_sockaddr *to)
 {
-    struct handoff_http_request *request = context;
+    struct handoff_remote_request *request = context;
     (void)purpose;
     const int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
     request->own = fd < 0 ? handoff_own_fault_of_errno(errno) : HANDOFF_FAULT_NONE;
@@ -123,7 +111,7 @@ static curl_socket_t open_exchange_socket(void *context, curlsocktype purpose,
 
 #define SET(option, value) (good = good && curl_easy_setopt(easy, option, value) == CURLE_OK)
 
-static bool set_up_tls(const struct handoff_http_exchange *exchange, CURL *easy)
+static bool set_up_tls(const struct handoff_remote_exchange *exchange, CURL *easy)
 {
     bool good = true;
     if (exchange->ca_file)
@@ -155,8 +143,8 @@ static bool set_up_limits(CURL *easy, int64_t timeout_ms)
     return good;
 }
 
-static bool set_up_request(struct handoff_http_exchange *exchange,
-                           struct handoff_http_request *request, CURL *easy)
+static bool set_up_request(struct handoff_remote_exchange *exchange,
+                           struct handoff_remote_request *request, CURL *easy)
 {
     bool good = !request->target.failed && !request->body.failed;
     struct base_buffer url = {0};
@@ -181,8 +169,8 @@ static bool set_up_request(struct handoff_http_exchange *exchange,
 }
 
 /* false: it could not even be begun, as request->failure says. */
-static bool begin_http_request(struct handoff_http_exchange *exchange,
-                               struct handoff_http_request *request)
+static bool begin_transfer(struct handoff_remote_exchange *exchange,
+                           struct handoff_remote_request *request)
 {
     const int64_t timeout_ms = left_ms(request->call);
     if (timeout_ms <= 0) {
@@ -223,8 +211,8 @@ static const char *failure_of_curl(CURLcode result)
 }
 
 /* What we ran out of, which is why there is no answer; or NONE. */
-static enum handoff_fault own_fault_of_curl(const struct handoff_http_request *request, CURL *easy,
-                                            CURLcode result)
+static enum handoff_fault own_fault_of_curl(const struct handoff_remote_request *request,
+                                            CURL *easy, CURLcode result)
 {
     long error = 0;
     if (result == CURLE_OUT_OF_MEMORY)
@@ -252,8 +240,8 @@ static const char *failure_of_shortage(enum handoff_fault own)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static void begin_requests_of(struct handoff_http_exchange *exchange,
-                              struct handoff_http_call *call)
+static void begin_requests_of(struct handoff_remote_exchange *exchange,
+                              struct handoff_remote_call *call)
 {
     BASE_CHECK(call->count > 0);
     call->open = call->count;
@@ -263,17 +251,8 @@ static void begin_requests_of(struct handoff_http_exchange *exchange,
     }
 }
 
-static bool call_has_failed(const struct handoff_http_call *call)
-{
-    for (size_t i = 0; i < call->count; i++) {
-        if (handoff_http_request_failed(&call->requests[i]))
-            return true;
-    }
-    return false;
-}
-
 /* Then it says nothing about the server. */
-static bool call_ran_short(const struct handoff_http_call *call)
+static bool call_ran_short(const struct handoff_remote_call *call)
 {
     for (size_t i = 0; i < call->count; i++) {
         if (call->requests[i].failure && call->requests[i].own != HANDOFF_FAULT_NONE)
@@ -282,7 +261,7 @@ static bool call_ran_short(const struct handoff_http_call *call)
     return false;
 }
 
-static void note_exchange_health(struct handoff_http_exchange *exchange, bool failed)
+static void note_exchange_health(struct handoff_remote_exchange *exchange, bool failed)
 {
     exchange->failures = failed ? exchange->failures + 1 : 0;
     atomic_store(&exchange->up, !failed);
@@ -292,40 +271,39 @@ static void note_exchange_health(struct handoff_http_exchange *exchange, bool fa
         atomic_store(&exchange->open, true);
 }
 
-static void end_call(struct handoff_http_exchange *exchange, struct handoff_http_call *call)
+static void end_call(struct handoff_remote_exchange *exchange, struct handoff_remote_call *call)
 {
-    const bool failed = call_has_failed(call);
     const bool ran_short = call_ran_short(call);
     exchange->asked_ns = exchange_now_ns();
     if (call->probes) {
         if (!ran_short)
-            note_exchange_health(exchange,
-                                 failed || !exchange->is_probe_readable(exchange->context,
+            note_exchange_health(exchange, !exchange->is_probe_answered(exchange->context,
                                                                         &exchange->probe_request));
-        handoff_http_request_free(&exchange->probe_request);
+        handoff_remote_request_free(&exchange->probe_request);
         exchange->probing = false;
         return;
     }
     const bool again = call->ended(call);
     if (!ran_short) /* before anyone sees the answer */
-        note_exchange_health(exchange, failed || call->unreadable);
+        note_exchange_health(exchange, call->failed);
     if (again)
         begin_requests_of(exchange, call);
     else
         call->give(call);
 }
 
-static void end_request(struct handoff_http_exchange *exchange,
-                        struct handoff_http_request *request)
+static void end_request(struct handoff_remote_exchange *exchange,
+                        struct handoff_remote_request *request)
 {
-    struct handoff_http_call *call = request->call;
+    struct handoff_remote_call *call = request->call;
     BASE_CHECK(call->open > 0);
     if (--call->open == 0)
         end_call(exchange, call);
 }
 
 /* Once more within its time, and not at once. */
-static void try_again(struct handoff_http_exchange *exchange, struct handoff_http_request *request)
+static void try_again(struct handoff_remote_exchange *exchange,
+                      struct handoff_remote_request *request)
 {
     request->status = 0;
     request->answer.size = 0;
@@ -336,9 +314,9 @@ static void try_again(struct handoff_http_exchange *exchange, struct handoff_htt
                               "asking the spine");
 }
 
-static void end_transfer(struct handoff_http_exchange *exchange, const struct CURLMsg *message)
+static void end_transfer(struct handoff_remote_exchange *exchange, const struct CURLMsg *message)
 {
-    struct handoff_http_request *request;
+    struct handoff_remote_request *request;
     CURL *easy = message->easy_handle;
     const CURLcode result = message->data.result; /* gone with the handle */
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)(void *)&request);
@@ -359,10 +337,10 @@ static void end_transfer(struct handoff_http_exchange *exchange, const struct CU
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static bool take_calls(struct handoff_http_exchange *exchange)
+static bool take_calls(struct handoff_remote_exchange *exchange)
 {
     struct call_queue taken = STAILQ_HEAD_INITIALIZER(taken);
-    struct handoff_http_call *call;
+    struct handoff_remote_call *call;
     pthread_mutex_lock(&exchange->lock);
     STAILQ_CONCAT(&taken, &exchange->queue);
     const bool closing = exchange->closing;
@@ -375,11 +353,11 @@ static bool take_calls(struct handoff_http_exchange *exchange)
 }
 
 /* What waits beyond its time ends here: its place in the order is no reason to wait longer. */
-static void end_late_requests(struct handoff_http_exchange *exchange)
+static void end_late_requests(struct handoff_remote_exchange *exchange)
 {
     struct request_queue late = STAILQ_HEAD_INITIALIZER(late);
     struct request_queue rest = STAILQ_HEAD_INITIALIZER(rest);
-    struct handoff_http_request *request;
+    struct handoff_remote_request *request;
     while ((request = STAILQ_FIRST(&exchange->waiting))) {
         STAILQ_REMOVE_HEAD(&exchange->waiting, entry);
         if (left_ms(request->call) <= 0)
@@ -396,37 +374,37 @@ static void end_late_requests(struct handoff_http_exchange *exchange)
     }
 }
 
-static void begin_waiting(struct handoff_http_exchange *exchange)
+static void begin_waiting(struct handoff_remote_exchange *exchange)
 {
-    struct handoff_http_request *request;
+    struct handoff_remote_request *request;
     if (exchange_now_ns() < exchange->paused_until_ns)
         return;
     while (exchange->running < exchange->connections &&
            (request = STAILQ_FIRST(&exchange->waiting))) {
         STAILQ_REMOVE_HEAD(&exchange->waiting, entry);
-        if (!begin_http_request(exchange, request))
+        if (!begin_transfer(exchange, request))
             end_request(exchange, request);
     }
 }
 
-static void probe_if_due(struct handoff_http_exchange *exchange)
+static void probe_if_due(struct handoff_remote_exchange *exchange)
 {
     const int64_t now_ns = exchange_now_ns();
     const int64_t after_ms = atomic_load(&exchange->up) ? IDLE_PROBE_MS : PROBE_MS;
     if (exchange->probing || now_ns - exchange->asked_ns < after_ms * 1000000)
         return;
-    exchange->probe_request = (struct handoff_http_request){0};
+    exchange->probe_request = (struct handoff_remote_request){0};
     exchange->make_probe(exchange->context, &exchange->probe_request);
     exchange->probe =
-        (struct handoff_http_call){.requests = &exchange->probe_request,
-                                   .count = 1,
-                                   .probes = true,
-                                   .deadline_ns = now_ns + exchange->timeout_ms * 1000000};
+        (struct handoff_remote_call){.requests = &exchange->probe_request,
+                                     .count = 1,
+                                     .probes = true,
+                                     .deadline_ns = now_ns + exchange->timeout_ms * 1000000};
     exchange->probing = true;
     begin_requests_of(exchange, &exchange->probe);
 }
 
-static void end_finished(struct handoff_http_exchange *exchange)
+static void end_finished(struct handoff_remote_exchange *exchange)
 {
     struct CURLMsg *message;
     int left;
@@ -436,23 +414,23 @@ static void end_finished(struct handoff_http_exchange *exchange)
     }
 }
 
-static void abandon_probe(struct handoff_http_exchange *exchange)
+static void abandon_probe(struct handoff_remote_exchange *exchange)
 {
-    struct handoff_http_request *request = &exchange->probe_request;
+    struct handoff_remote_request *request = &exchange->probe_request;
     if (!exchange->probing)
         return;
     if (request->easy) {
         curl_multi_remove_handle(exchange->multi, request->easy);
         curl_easy_cleanup(request->easy);
     }
-    handoff_http_request_free(request);
+    handoff_remote_request_free(request);
 }
 
 enum { LOOK_MS = 100 }; /* at the deadlines of what waits */
 
 static void *run_exchange(void *argument)
 {
-    struct handoff_http_exchange *exchange = argument;
+    struct handoff_remote_exchange *exchange = argument;
     int running;
     while (take_calls(exchange)) {
         end_late_requests(exchange);
@@ -468,14 +446,14 @@ static void *run_exchange(void *argument)
     return NULL;
 }
 
-bool handoff_http_exchange_submit(struct handoff_http_exchange *exchange,
-                                  struct handoff_http_call *call)
+bool handoff_remote_exchange_submit(struct handoff_remote_exchange *exchange,
+                                    struct handoff_remote_call *call)
 {
     BASE_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
     if (atomic_load(&exchange->open))
         return false;
     call->deadline_ns = exchange_now_ns() + exchange->timeout_ms * 1000000;
-    call->probes = call->unreadable = false;
+    call->probes = call->failed = false;
     pthread_mutex_lock(&exchange->lock);
     STAILQ_INSERT_TAIL(&exchange->queue, call, entry);
     pthread_mutex_unlock(&exchange->lock);
@@ -483,7 +461,7 @@ bool handoff_http_exchange_submit(struct handoff_http_exchange *exchange,
     return true;
 }
 
-bool handoff_http_exchange_is_up(const struct handoff_http_exchange *exchange)
+bool handoff_remote_exchange_is_up(const struct handoff_remote_exchange *exchange)
 {
     return atomic_load(&exchange->up);
 }
@@ -496,7 +474,7 @@ static bool copy_option(const char *from, char **to)
     return *to || !from;
 }
 
-static bool copy_authorization(struct handoff_http_exchange *exchange, const char *token)
+static bool copy_authorization(struct handoff_remote_exchange *exchange, const char *token)
 {
     static const char head[] = "Authorization: Bearer ";
     if (!token)
@@ -515,11 +493,11 @@ static bool add_exchange_header(struct curl_slist **list, const char *header)
     return longer != NULL;
 }
 
-static bool make_exchange_headers(struct handoff_http_exchange *exchange)
+static bool make_exchange_headers(struct handoff_remote_exchange *exchange, const char *accept)
 {
     const char *authorization = exchange->authorization;
-    return add_exchange_header(&exchange->headers, "Accept: application/json") &&
-           add_exchange_header(&exchange->json_headers, "Accept: application/json") &&
+    return add_exchange_header(&exchange->headers, accept) &&
+           add_exchange_header(&exchange->json_headers, accept) &&
            add_exchange_header(&exchange->json_headers, "Content-Type: application/json") &&
            add_exchange_header(&exchange->json_headers, "Expect:") &&
            (!authorization || (add_exchange_header(&exchange->headers, authorization) &&
@@ -533,13 +511,13 @@ static void cut_slashes(char *url)
         url[size - 1] = '\0';
 }
 
-static bool fill_exchange(struct handoff_http_exchange *exchange,
-                          const struct handoff_http_exchange_options *options)
+static bool fill_exchange(struct handoff_remote_exchange *exchange,
+                          const struct handoff_remote_exchange_options *options)
 {
     exchange->timeout_ms = options->timeout_ms;
     exchange->connections = options->connections;
     exchange->make_probe = options->make_probe;
-    exchange->is_probe_readable = options->is_probe_readable;
+    exchange->is_probe_answered = options->is_probe_answered;
     exchange->context = options->context;
     exchange->on_shortage = options->on_shortage;
     exchange->observer = options->observer;
@@ -551,12 +529,13 @@ static bool fill_exchange(struct handoff_http_exchange *exchange,
     return exchange->multi && copy_option(options->ca_file, &exchange->ca_file) &&
            copy_option(options->cert_file, &exchange->cert_file) &&
            copy_option(options->key_file, &exchange->key_file) &&
-           copy_authorization(exchange, options->bearer_token) && make_exchange_headers(exchange) &&
+           copy_authorization(exchange, options->bearer_token) &&
+           make_exchange_headers(exchange, options->accept) &&
            curl_multi_setopt(exchange->multi, CURLMOPT_MAXCONNECTS, (long)options->connections) ==
                CURLM_OK;
 }
 
-static void free_http_exchange(struct handoff_http_exchange *exchange)
+static void free_remote_exchange(struct handoff_remote_exchange *exchange)
 {
     curl_slist_free_all(exchange->headers);
     curl_slist_free_all(exchange->json_headers);
@@ -595,9 +574,10 @@ static enum handoff_code check_url(const char *url, struct handoff_error *error)
     return HANDOFF_ERR_INVALID;
 }
 
-enum handoff_code handoff_http_exchange_open(struct handoff_http_exchange **exchange,
-                                             const struct handoff_http_exchange_options *options,
-                                             struct handoff_error *error)
+enum handoff_code
+handoff_remote_exchange_open(struct handoff_remote_exchange **exchange,
+                             const struct handoff_remote_exchange_options *options,
+                             struct handoff_error *error)
 {
     *exchange = NULL;
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
@@ -605,7 +585,7 @@ enum handoff_code handoff_http_exchange_open(struct handoff_http_exchange **exch
     enum handoff_code code = check_url(options->url, error);
     if (code != HANDOFF_OK)
         return code;
-    struct handoff_http_exchange *made = base_calloc(1, sizeof *made);
+    struct handoff_remote_exchange *made = base_calloc(1, sizeof *made);
     if (!made)
         return handoff_error_no_memory(error);
     made->magic = EXCHANGE_MAGIC;
@@ -616,16 +596,16 @@ enum handoff_code handoff_http_exchange_open(struct handoff_http_exchange **exch
     atomic_init(&made->open, false);
     if (!fill_exchange(made, options) ||
         pthread_create(&made->thread, NULL, run_exchange, made) != 0) {
-        free_http_exchange(made);
+        free_remote_exchange(made);
         return handoff_error_no_memory(error);
     }
     *exchange = made;
     return HANDOFF_OK;
 }
 
-void handoff_http_exchange_close(struct handoff_http_exchange **exchange)
+void handoff_remote_exchange_close(struct handoff_remote_exchange **exchange)
 {
-    struct handoff_http_exchange *dying = *exchange;
+    struct handoff_remote_exchange *dying = *exchange;
     *exchange = NULL;
     if (!dying)
         return;
@@ -635,5 +615,5 @@ void handoff_http_exchange_close(struct handoff_http_exchange **exchange)
     pthread_mutex_unlock(&dying->lock);
     curl_multi_wakeup(dying->multi);
     pthread_join(dying->thread, NULL);
-    free_http_exchange(dying);
+    free_remote_exchange(dying);
 }
