@@ -243,6 +243,29 @@ bool handoff_assembly_run(struct handoff_assembly *assembly)
     return run_on(assembly);
 }
 
+static void free_own_copies(struct handoff_assembly *assembly)
+{
+    base_free(assembly->own_envelope);
+    base_free(assembly->own_contribution);
+    assembly->own_envelope = assembly->own_contribution = NULL;
+}
+
+bool handoff_assembly_run_again(struct handoff_assembly *assembly, uint64_t token_budget)
+{
+    BASE_CHECK(assembly->over && assembly->stage >= HANDOFF_STAGE_TRIM);
+    free_own_copies(assembly);
+    handoff_error_clear(&assembly->error);
+    memset(assembly->stage_ns, 0, sizeof assembly->stage_ns);
+    assembly->out = assembly->contribution = assembly->passed_on = (struct base_buffer){0};
+    assembly->excerpt = (struct handoff_excerpt){0};
+    assembly->items = (struct handoff_item_counts){0};
+    assembly->token_budget = token_budget;
+    assembly->stage = HANDOFF_STAGE_TRIM;
+    assembly->stage_began_ns = 0;
+    assembly->over = false;
+    return run_on(assembly);
+}
+
 void handoff_assembly_go_on(struct handoff_assembly *assembly)
 {
     if (run_on(assembly))
@@ -267,9 +290,8 @@ bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly)
 
 struct base_arena handoff_assembly_end(struct handoff_assembly *assembly)
 {
+    free_own_copies(assembly);
     struct base_arena arena = assembly->arena;
-    base_free(assembly->own_envelope);
-    base_free(assembly->own_contribution);
     handoff_request_free(&assembly->request);
     return arena;
 }

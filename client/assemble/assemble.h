@@ -115,6 +115,8 @@ struct handoff_assembly {
     bool begins_shared;        /* where it begins a chain, it sees only shared memories */
     struct base_uuid replaces; /* the envelope in whose place it steps; nil: none */
     struct base_uuid answers;  /* continued where the request does not say what; nil: none */
+    struct handoff_parent projects; /* the publication's envelope, in whose place it is sent;
+                                       absent id: none */
     /* replaces the target "next" by an agent and sets the configured token_budget and dual of the
      * target. Any thread. On failure the error is in assembly->error. */
     enum handoff_code (*target)(struct handoff_assembly *assembly);
@@ -207,6 +209,10 @@ struct handoff_assembly {
  * and `finished` will be called. Either way the caller frees the assembly at the end. On its loop.
  */
 bool handoff_assembly_run(struct handoff_assembly *assembly);
+/* One that is over plans and encodes once more, with the same ledger and memories, within another
+ * budget. What it made before stays in its arena, and own_envelope and its like are freed. As
+ * handoff_assembly_run. */
+bool handoff_assembly_run_again(struct handoff_assembly *assembly, uint64_t token_budget);
 /* It is not wanted any more: it fails with this code before this returns, or soon after. On its
  * loop. */
 void handoff_assembly_cancel(struct handoff_assembly *assembly, enum handoff_code why);

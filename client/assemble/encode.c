@@ -123,6 +123,17 @@ static void write_replaces(struct base_buffer *out, const struct handoff_parent 
     base_buffer_byte(out, '}');
 }
 
+/* What the other receivers of its publication are sent. */
+static void write_projection_of(struct base_buffer *out, const struct handoff_parent *published)
+{
+    if (!published->id.data)
+        return;
+    base_buffer_text(out, ",\"projection_of\":{");
+    write_text_member(out, "id", published->id);
+    write_text_member(out, "digest", published->digest);
+    base_buffer_byte(out, '}');
+}
+
 static void write_hop(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     base_buffer_text(out, ",\"hop\":{\"count\":");
@@ -160,6 +171,7 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
     write_parents(out, assembly);
     write_not_continued(out, assembly->chain.not_continued);
     write_replaces(out, assembly->chain.replaced);
+    write_projection_of(out, &assembly->projects);
     write_text_member(out, "task_id", assembly->task_id);
     write_text_member(out, "source_agent", request->source_agent);
     write_text_member(out, "target_agent", request->target_agent);
@@ -399,6 +411,16 @@ static uint64_t count_left_out(const struct handoff_assembly *assembly, unsigned
            (part == HANDOFF_PART_REFERENCES ? assembly->unsought : 0);
 }
 
+/* A projection shows the ledger of its publication. */
+static void write_ledger_id(struct base_buffer *out, const struct handoff_assembly *assembly)
+{
+    const struct base_span published = assembly->projects.id;
+    if (published.data)
+        base_buffer_append(out, published.data, published.size);
+    else
+        base_buffer_text(out, assembly->id_text);
+}
+
 /* What is in the ledger and not in the context: how much, and where it is. What was only found is
  * in `trimmed`. */
 static void write_omitted(struct base_buffer *out, const struct handoff_assembly *assembly)
@@ -411,7 +433,7 @@ static void write_omitted(struct base_buffer *out, const struct handoff_assembly
     before = write_omitted_count(out, before, "reasons", count_omitted_reasons(assembly));
     if (before != first) {
         base_buffer_text(out, ",\"more\":\"/v1/envelopes/");
-        base_buffer_text(out, assembly->id_text);
+        write_ledger_id(out, assembly);
         base_buffer_text(out, "/ledger\"}");
     }
 }

@@ -53,6 +53,7 @@ static void write_delivery(struct base_buffer *out, const struct handoff_shown_d
     show_id(out, "handoff_id", &delivery->id);
     show_text(out, "receiver", delivery->receiver);
     show_text(out, "target_agent", delivery->target);
+    show_id(out, "envelope_id", &delivery->envelope);
     show_text(out, "state", base_span_text(handoff_state_name(delivery->state)));
     show_text(out, "reason", base_span_text(delivery->reason));
     show_number(out, "attempts", delivery->attempts);
@@ -97,6 +98,8 @@ static struct handoff_shown_delivery shown_by_row(const struct handoff_stored *s
 {
     const struct handoff_standing *standing = &stored->standing;
     return (struct handoff_shown_delivery){.id = stored->id,
+                                           .envelope =
+                                               stored->projected ? stored->id : stored->previous,
                                            .receiver = stored->asked_target,
                                            .target = standing->target,
                                            .state = (enum handoff_state)standing->state,

@@ -11,7 +11,7 @@
 
 /* One delivery, as an answer has it. */
 struct handoff_shown_delivery {
-    struct base_uuid id;
+    struct base_uuid id, envelope; /* the publication's, or its own projection */
     struct base_span receiver, target;
     enum handoff_state state;
     const char *reason;

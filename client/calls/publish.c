@@ -3,8 +3,9 @@
  * Publishes to a channel, on the loop's thread.
  *
  * A publishing is one struct from the call to its answer. A request is made into one for a
- * broadcast, looked for under its key, assembled within the budget of the channel and handed to
- * delivery (deliver/publish.h); an envelope that was assembled before is read instead, on a reader
+ * broadcast, looked for under its key, assembled within the budget of the channel, projected for
+ * receivers that cannot take that (projections.h), and handed to delivery (deliver/publish.h); an
+ * envelope that was assembled before is read instead, on a reader
  * thread. The answer comes when the publication is durable, or when the last of its deliveries has
  * settled, or when the time for that is over.
  */
@@ -12,6 +13,7 @@
 
 #include "client/assemble/visibility.h"
 #include "client/calls/channels.h"
+#include "client/calls/projections.h"
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
 #include "client/calls/send.h"
@@ -36,6 +38,7 @@ struct publishing_receiver {
     struct handoff_agent *agent;
     struct base_uuid id;
     enum handoff_reason parked_for;
+    const struct handoff_projection *projection; /* NULL: it gets what the others get */
 };
 
 struct publishing {
@@ -55,10 +58,14 @@ struct publishing {
     struct base_work work;        /* of a long body */
     struct handoff_error problem; /* of preparing it */
     struct handoff_assembly *assembly;
+    struct handoff_publication publication; /* of a request, once it was assembled */
+    struct handoff_event assembled;         /* likewise, to be told */
+    struct handoff_projections projections;
     struct handoff_stored_to_publish stored; /* of an envelope that was assembled before */
 
     /* of the publication */
     struct handoff_stored_publication made;
+    char assembled_id[BASE_UUID_TEXT];
     bool waits, is_durable;
     size_t unsettled;
     struct base_op wait;
@@ -79,6 +86,7 @@ static void end_publishing(struct publishing *publishing)
     publishing->loop->pending--;
     handoff_channels_leave(&publishing->loop->client->channels, &publishing->ticket);
     base_op_cancel(&publishing->wait);
+    handoff_projections_stop(&publishing->projections);
     for (size_t i = 0; i < publishing->nreceivers; i++)
         handoff_waiter_withdraw(&publishing->receivers[i].waiter);
     if (publishing->assembly)
@@ -120,6 +128,11 @@ static void give_publication_text(struct publishing *publishing, bool created)
     end_publishing(publishing);
 }
 
+static bool is_projected(const struct publishing_receiver *receiver)
+{
+    return receiver->projection && receiver->projection->code == HANDOFF_OK;
+}
+
 /* As it is right after the commit. */
 static void answer_as_made(struct publishing *publishing)
 {
@@ -133,6 +146,7 @@ static void answer_as_made(struct publishing *publishing)
             .id = receiver->id,
             .receiver = base_span_text(receiver->agent->name),
             .target = base_span_text(receiver->agent->name),
+            .envelope = is_projected(receiver) ? receiver->id : publishing->made.id,
             .state = parked ? HANDOFF_STATE_PARKED : HANDOFF_STATE_READY,
             .reason = handoff_reason_name(receiver->parked_for),
             .settled_ms = parked ? publishing->made.at_ms : 0};
@@ -327,14 +341,20 @@ static uint64_t budget_of(struct handoff_agent *agent)
     return budget;
 }
 
-/* A budget that a reload has taken away with its agent is no reason to park. */
+/* A budget that a reload has taken away with its agent is no obstacle. */
+static bool can_take(const struct publishing_receiver *receiver, uint64_t tokens)
+{
+    const uint64_t budget = budget_of(receiver->agent);
+    return budget == 0 || tokens <= budget;
+}
+
+/* A projection has the budget that was in force when the publication was assembled. */
 static void judge_receivers(struct publishing *publishing, uint64_t tokens)
 {
     for (size_t i = 0; i < publishing->nreceivers; i++) {
         struct publishing_receiver *receiver = &publishing->receivers[i];
-        const uint64_t budget = budget_of(receiver->agent);
-        receiver->parked_for =
-            budget > 0 && tokens > budget ? HANDOFF_REASON_BUDGET_TOO_SMALL : HANDOFF_REASON_NONE;
+        const bool fits = is_projected(receiver) || can_take(receiver, tokens);
+        receiver->parked_for = fits ? HANDOFF_REASON_NONE : HANDOFF_REASON_BUDGET_TOO_SMALL;
         receiver->waiter = (struct handoff_waiter){.settled = delivery_settled};
     }
 }
@@ -346,10 +366,14 @@ static struct handoff_publication_receiver *list_receivers(struct publishing *pu
         base_arena_calloc(&publishing->arena, publishing->nreceivers + 1, sizeof *list);
     for (size_t i = 0; list && i < publishing->nreceivers; i++) {
         struct publishing_receiver *receiver = &publishing->receivers[i];
-        receiver->id = base_uuid_make(&publishing->loop->client->uuids);
+        const struct handoff_submission *projection =
+            is_projected(receiver) ? &receiver->projection->submission : NULL;
+        receiver->id =
+            projection ? projection->id : base_uuid_make(&publishing->loop->client->uuids);
         list[i] = (struct handoff_publication_receiver){
             .agent = receiver->agent,
             .id = receiver->id,
+            .projection = projection,
             .parked_for = receiver->parked_for,
             .waiter = publishing->waits ? &receiver->waiter : NULL};
     }
@@ -397,57 +421,117 @@ static enum handoff_code hand_over_publication(struct publishing *publishing,
 
 /* ---- a request ------------------------------------------------------------------------------- */
 
-/* What every receiver gets is measured with the envelope of each. */
-static void tell_published(const struct publishing *publishing)
+static void tell_not_delivered(struct publishing *publishing, enum handoff_code code)
 {
-    struct handoff_event event;
-    handoff_client_describe(publishing->assembly, &event);
-    const size_t count = event.code == HANDOFF_OK ? publishing->nreceivers : 0;
-    event.who.pattern = HANDOFF_PATTERN_BROADCAST;
-    if (count == 0) {
-        event.of.assembled.envelope_only = event.code == HANDOFF_OK;
-        handoff_client_tell(publishing->loop->client, &event);
-    }
-    for (size_t i = 0; i < count; i++) {
-        event.who.target_agent = publishing->receivers[i].agent->name;
-        handoff_client_tell(publishing->loop->client, &event);
-        event.of.assembled.resolve_ns = event.of.assembled.trim_ns = 0;
-        event.of.assembled.encode_ns = 0;
-    }
+    struct handoff_event *event = &publishing->assembled;
+    event->code = code;
+    event->of.assembled.envelope_only = code == HANDOFF_OK;
+    handoff_client_tell(publishing->loop->client, event);
 }
 
-static enum handoff_code publish_assembled(struct publishing *publishing,
-                                           struct handoff_error *error)
+static void tell_of_receiver(struct publishing *publishing,
+                             const struct publishing_receiver *receiver)
+{
+    struct handoff_event *shared = &publishing->assembled;
+    struct handoff_event event = is_projected(receiver) ? receiver->projection->event : *shared;
+    event.who.pattern = HANDOFF_PATTERN_BROADCAST;
+    event.who.target_agent = receiver->agent->name;
+    handoff_client_tell(publishing->loop->client, &event);
+    if (is_projected(receiver))
+        return;
+    shared->of.assembled.resolve_ns = shared->of.assembled.trim_ns = 0;
+    shared->of.assembled.encode_ns = 0;
+}
+
+/* What every receiver gets is measured with the envelope of each. */
+static void tell_published(struct publishing *publishing, enum handoff_code code)
+{
+    if (code != HANDOFF_OK || publishing->nreceivers == 0) {
+        tell_not_delivered(publishing, code);
+        return;
+    }
+    for (size_t i = 0; i < publishing->nreceivers; i++)
+        tell_of_receiver(publishing, &publishing->receivers[i]);
+}
+
+/* The projections write over what the assembly says of this envelope. */
+static enum handoff_code keep_assembled(struct publishing *publishing, struct handoff_error *error)
 {
     struct handoff_assembly *assembly = publishing->assembly;
-    struct handoff_publication publication = {.at_ms = assembly->created_ms,
-                                              .passed_on = base_buffer_span(&assembly->passed_on)};
-    handoff_submission_of(assembly, &publication.submission);
-    publication.excerpt_lines =
-        handoff_excerpt_copy(&assembly->excerpt, publication.submission.envelope,
+    struct handoff_publication *publication = &publishing->publication;
+    *publication = (struct handoff_publication){
+        .at_ms = assembly->created_ms, .passed_on = base_buffer_span(&assembly->passed_on)};
+    handoff_submission_of(assembly, &publication->submission);
+    publication->excerpt_lines =
+        handoff_excerpt_copy(&assembly->excerpt, publication->submission.envelope,
                              assembly->plan.count, &publishing->arena);
-    if (!publication.excerpt_lines.data)
-        return handoff_error_no_memory(error);
-    return hand_over_publication(publishing, &publication, error);
+    memcpy(publishing->assembled_id, assembly->id_text, sizeof publishing->assembled_id);
+    publishing->assembled.who.id = publishing->assembled_id;
+    return publication->excerpt_lines.data ? HANDOFF_OK : handoff_error_no_memory(error);
+}
+
+static void end_publishing_assembly(struct publishing *publishing,
+                                    const struct handoff_error *failure)
+{
+    struct handoff_error error = *failure;
+    struct handoff_assembly *assembly = publishing->assembly;
+    handoff_client_tell_spine(publishing->loop->client, HANDOFF_OPERATION_RESOLVE,
+                              &assembly->resolve.call, assembly->spine_ns);
+    if (error.code == HANDOFF_OK) {
+        handoff_client_keep_tokens(publishing->loop, assembly);
+        (void)!hand_over_publication(publishing, &publishing->publication, &error);
+    }
+    tell_published(publishing, error.code);
+    if (error.code != HANDOFF_OK)
+        fail_publishing(publishing, &error);
+    else
+        handoff_client_end_assembly(&publishing->assembly);
+}
+
+static void projections_were_made(struct handoff_projections *projections,
+                                  const struct handoff_error *error)
+{
+    struct publishing *publishing = BASE_CONTAINER_OF(projections, struct publishing, projections);
+    BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
+    end_publishing_assembly(publishing, error);
+}
+
+/* For the receivers that cannot take what was assembled. False: out of memory. */
+static bool list_projections(struct publishing *publishing)
+{
+    const uint64_t tokens = publishing->publication.submission.tokens;
+    struct handoff_projection *list =
+        base_arena_calloc(&publishing->arena, publishing->nreceivers + 1, sizeof *list);
+    size_t count = 0;
+    for (size_t i = 0; list && i < publishing->nreceivers; i++) {
+        struct publishing_receiver *receiver = &publishing->receivers[i];
+        if (can_take(receiver, tokens))
+            continue;
+        list[count].budget = budget_of(receiver->agent);
+        receiver->projection = &list[count++];
+    }
+    publishing->projections =
+        (struct handoff_projections){.assembly = count ? publishing->assembly : NULL,
+                                     .list = list,
+                                     .count = count,
+                                     .made = projections_were_made};
+    return list != NULL;
 }
 
 static void publishing_assembled(struct handoff_assembly *assembly)
 {
     struct publishing *publishing = assembly->context;
-    struct handoff_error error;
+    struct handoff_error error = assembly->error;
     BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
-    handoff_client_tell_spine(publishing->loop->client, HANDOFF_OPERATION_RESOLVE,
-                              &assembly->resolve.call, assembly->spine_ns);
-    if (assembly->error.code == HANDOFF_OK) {
-        handoff_client_keep_tokens(publishing->loop, assembly);
-        if (publish_assembled(publishing, &error) != HANDOFF_OK)
-            assembly->error = error;
-    }
-    tell_published(publishing);
-    if (assembly->error.code != HANDOFF_OK)
-        fail_publishing(publishing, &assembly->error);
+    handoff_client_describe(assembly, &publishing->assembled);
+    publishing->assembled.who.pattern = HANDOFF_PATTERN_BROADCAST;
+    if (error.code == HANDOFF_OK && keep_assembled(publishing, &error) == HANDOFF_OK &&
+        !list_projections(publishing))
+        handoff_error_no_memory(&error);
+    if (error.code == HANDOFF_OK && publishing->projections.count > 0)
+        handoff_projections_make(&publishing->projections);
     else
-        handoff_client_end_assembly(&publishing->assembly);
+        end_publishing_assembly(publishing, &error);
 }
 
 /* The smallest budget that is at least half of the greatest: one small receiver does not cost all

@@ -218,6 +218,9 @@ static const struct handoff_field delivery_rows[] = {
     ROW("handoff_id", UUID, .doc = "the handoff; the receiver gets it as `Handoff-Id`"),
     ROW("receiver", TEXT, .doc = "the receiver it was published to"),
     ROW("target_agent", TEXT, .doc = "who has it; an alternate, if one took over"),
+    ROW("envelope_id", UUID,
+        .doc = "the envelope that it carries: the publication's, or a projection within the "
+               "receiver's budget, which has the id of the handoff"),
     ROW("state", WORD, .words = state_names),
     ROW("reason", TEXT, .doc = "why it is no longer being delivered; otherwise empty"),
     ROW("attempts", WHOLE),

@@ -71,6 +71,7 @@ static bool take_envelope(struct handoff_delivery *delivery,
         delivery->publication = delivery->shared->id;
         return true;
     }
+    delivery->publication = submission->publication;
     delivery->own_envelope = take_over(submission->own_envelope);
     if (!delivery->own_envelope)
         return handoff_delivery_keep(delivery, submission->envelope, &delivery->envelope);
@@ -92,12 +93,9 @@ static bool take_contribution(struct handoff_delivery *delivery,
 }
 
 /* The publication is its only parent, and has its body. */
-static void take_shared(struct handoff_delivery *delivery,
-                        const struct handoff_submission *submission)
+static void take_shared(struct handoff_delivery *delivery)
 {
     struct handoff_store_accept *accept = &delivery->write.accept;
-    accept->publication = delivery->publication;
-    accept->late = delivery->late = submission->late;
     accept->put.shares = delivery->publication;
     accept->put.contribution = delivery->shared->contribution;
     accept->put.parents = &delivery->shared->id;
@@ -113,8 +111,10 @@ static bool copy_contribution(struct handoff_delivery *delivery,
     const size_t parents_size = submission->nparents * sizeof *submission->parents;
     put->hop = submission->hop;
     put->replaces = submission->replaces;
+    delivery->write.accept.publication = delivery->publication;
+    delivery->write.accept.late = delivery->late = submission->late;
     if (submission->shared) {
-        take_shared(delivery, submission);
+        take_shared(delivery);
         return true;
     }
     if (!submission->contribution.data)

@@ -129,7 +129,9 @@ struct handoff_submission {
     /* of a publication: in the place of envelope, excerpt, contribution and parents; lent. NULL: it
        has its own */
     struct handoff_shared_envelope *shared;
-    bool late;                                      /* that was made by an earlier commit */
+    struct base_uuid publication; /* that it delivers with an envelope that is not the shared one;
+                                     nil: none */
+    bool late;                    /* that was made by an earlier commit */
     struct handoff_store_unit *unit;                /* which its write joins; NULL: none */
     const struct handoff_stored_decision *decision; /* it takes the place of another handoff by this
                                                        decision, whose `target` had that; NULL: it

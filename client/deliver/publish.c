@@ -113,19 +113,44 @@ static void free_deliveries(struct pending_publication *pending)
         handoff_delivery_free(pending->deliveries[i]);
 }
 
-/* Makes all of them before any is entered, so that nothing has to be undone. */
-static bool make_deliveries(struct pending_publication *pending,
-                            const struct handoff_publication *publication)
+static struct handoff_submission shared_submission(struct pending_publication *pending,
+                                                   const struct handoff_publication *publication)
 {
     struct handoff_submission submission = publication->submission;
-    const size_t count = publication->nreceivers;
     submission.shared = pending->shared;
     submission.idempotency_key = base_span(NULL, 0);
     submission.stored = false;
     submission.created_ms = publication->at_ms;
+    return submission;
+}
+
+/* A child of the publication too, which adds nothing to its ledger. */
+static struct handoff_submission projected_submission(const struct pending_publication *pending,
+                                                      const struct handoff_submission *projection)
+{
+    struct handoff_submission submission = *projection;
+    submission.publication = pending->shared->id;
+    submission.contribution = pending->shared->contribution;
+    submission.own_contribution = NULL;
+    submission.parents = &pending->shared->id;
+    submission.nparents = 1;
+    return submission;
+}
+
+/* Makes all of them before any is entered, so that nothing has to be undone. */
+static bool make_deliveries(struct pending_publication *pending,
+                            const struct handoff_publication *publication)
+{
+    const size_t count = publication->nreceivers;
+    const struct handoff_submission shared = shared_submission(pending, publication);
+    struct handoff_submission submission;
     pending->deliveries = base_calloc(count + 1, sizeof(struct handoff_delivery *));
     for (size_t i = 0; pending->deliveries && i < count; i++) {
         const struct handoff_publication_receiver *receiver = &publication->receivers[i];
+        if (receiver->projection)
+            submission = projected_submission(pending, receiver->projection);
+        else
+            submission = shared;
         submission.id = receiver->id;
         submission.target = base_span(receiver->agent->name, receiver->agent->name_size);
         submission.parked_for = receiver->parked_for;

@@ -15,9 +15,11 @@
 
 struct handoff_publication_receiver {
     struct handoff_agent *agent;
-    struct base_uuid id;            /* of its delivery; later than the publication's */
-    enum handoff_reason parked_for; /* it is stored as parked; NONE: it is delivered */
-    struct handoff_waiter *waiter;  /* NULL: nobody waits for this one */
+    struct base_uuid id;                         /* of its delivery; later than the publication's */
+    const struct handoff_submission *projection; /* the envelope that it gets instead, with that id;
+                                                    NULL: it shares the publication's */
+    enum handoff_reason parked_for;              /* it is stored as parked; NONE: it is delivered */
+    struct handoff_waiter *waiter;               /* NULL: nobody waits for this one */
 };
 
 /* Everything is copied. */

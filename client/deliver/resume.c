@@ -85,13 +85,12 @@ static enum handoff_code load_shared_envelope(struct handoff_delivery *delivery,
     return code;
 }
 
-static enum handoff_code load_envelope(struct handoff_delivery *delivery,
+static enum handoff_code load_envelope(struct handoff_delivery *delivery, bool shares,
                                        struct handoff_shared_envelope **last,
                                        struct handoff_error *error)
 {
-    enum handoff_code code = last && handoff_delivery_is_of_publication(delivery)
-                                 ? load_shared_envelope(delivery, last, error)
-                                 : load_own_envelope(delivery, error);
+    enum handoff_code code = last && shares ? load_shared_envelope(delivery, last, error)
+                                            : load_own_envelope(delivery, error);
     if (code == HANDOFF_OK)
         code = read_envelope(delivery, error);
     if (code != HANDOFF_OK)
@@ -166,7 +165,7 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     base_buffer_append(&delivery->gaps, stored->gaps.data, stored->gaps.size); /* likewise */
     load_moments(delivery, stored);
     handoff_delivery_name_chain(delivery, &stored->root, &stored->previous);
-    return load_envelope(delivery, last, error);
+    return load_envelope(delivery, stored->of_publication && !stored->projected, last, error);
 }
 
 /* When the handoff was accepted, on the monotonic clock of this process. */

@@ -67,13 +67,33 @@ static void check_parent(struct ledger_check *check, yyjson_val *parent, const s
         note_ledger(check, "an envelope names a parent with another digest than is stored");
 }
 
+/* NULL: it is no projection. */
+static yyjson_val *names_publication(const struct ledger_check *check)
+{
+    return yyjson_obj_get(yyjson_doc_get_root(check->says.doc), "projection_of");
+}
+
+/* A projection has the parents of its publication, and is that one's child. */
+static void check_projection(struct ledger_check *check, yyjson_val *publication)
+{
+    if (check->own->nparents == 1)
+        check_parent(check, publication, &check->own->parents[0]);
+    else
+        note_ledger(check, "a projection and its lineage differ in its publication");
+}
+
 static void check_links(struct ledger_check *check)
 {
     yyjson_val *parents = yyjson_obj_get(yyjson_doc_get_root(check->says.doc), "parents");
+    yyjson_val *publication = names_publication(check);
     size_t i, n;
     yyjson_val *parent;
     if (check->own->hop != check->says.hop_count)
         note_ledger(check, "an envelope and its contribution are of different hops");
+    if (publication) {
+        check_projection(check, publication);
+        return;
+    }
     if (yyjson_arr_size(parents) != check->own->nparents) {
         note_ledger(check, "an envelope and its lineage have different numbers of parents");
         return;
@@ -268,15 +288,16 @@ static enum handoff_code check_told(struct ledger_check *check, const struct han
     return check_references(check, &ledger->items[HANDOFF_ITEM_REFERENCE], error);
 }
 
-/* The envelope's own comes last: the others are those of its ancestors. */
+/* The envelope's own comes last: the others are those of its ancestors. A projection shows the
+ * ledger of its publication, which is the one before. */
 static enum handoff_code fold_again(struct ledger_check *check, struct handoff_ledger *ledger,
                                     struct handoff_error *error)
 {
     const struct handoff_kept_ledger *kept = check->kept;
     struct handoff_said *said = base_arena_calloc(check->arena, kept->count, sizeof *said);
-    const size_t own = kept->count - 1;
+    const size_t last = kept->count - 1, own = last - (names_publication(check) ? 1 : 0);
     enum handoff_code code = said ? HANDOFF_OK : handoff_error_no_memory(error);
-    if (check->own != &kept->list[own])
+    if (check->own != &kept->list[last] || own > last)
         return HANDOFF_ERR_STORE_CORRUPT;
     for (size_t i = 0; i < kept->count && code == HANDOFF_OK; i++)
         code = handoff_contribution_read(&kept->list[i], base_span(NULL, 0), check->arena, &said[i],

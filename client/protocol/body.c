@@ -29,12 +29,15 @@ enum handoff_obstacle handoff_body_obstacle(const struct handoff_agent_options *
                                                      : HANDOFF_OBSTACLE_VERSION;
 }
 
-static enum handoff_rendering rendering_for(const struct handoff_agent_options *options)
+/* One that was published before this agent received the channel may lack version 1. */
+static enum handoff_rendering rendering_for(const struct handoff_agent_options *options,
+                                            struct base_span envelope)
 {
     if (options->format == HANDOFF_FORMAT_MARKDOWN)
         return HANDOFF_RENDER_MARKDOWN;
-    return options->accepts == HANDOFF_ACCEPTS_1 && !wants_dual(options) ? HANDOFF_RENDER_VERSION_1
-                                                                         : HANDOFF_RENDER_STORED;
+    if (options->accepts != HANDOFF_ACCEPTS_1 || (wants_dual(options) && is_dual(envelope)))
+        return HANDOFF_RENDER_STORED;
+    return HANDOFF_RENDER_VERSION_1;
 }
 
 bool handoff_body_choose(const struct handoff_agent_options *options, struct base_span envelope,
@@ -43,7 +46,7 @@ bool handoff_body_choose(const struct handoff_agent_options *options, struct bas
 {
     struct handoff_envelope read;
     *body = envelope;
-    *rendering = rendering_for(options);
+    *rendering = rendering_for(options, envelope);
     if (*rendering == HANDOFF_RENDER_STORED)
         return true;
     base_buffer_clear(flat);

@@ -140,6 +140,7 @@ struct handoff_stored {
     struct base_uuid root, previous; /* its oldest ancestor and its newest parent; nil: none */
     struct base_uuid replaced_by;    /* by an edit; nil: it was not */
     bool of_publication;             /* it is a delivery of `previous` (channels.h) */
+    bool projected;                  /* with an envelope other than that of `previous` */
     struct base_span channel;        /* of that publication; absent: none */
     struct handoff_told_progress progress; /* the newest */
     struct base_span summary; /* the beginning of what its receiver is to do; absent: unknown */

@@ -229,8 +229,25 @@ class Publishing(Case):
         self.assertEqual(made["deliveries"][0]["state"], "acknowledged")
 
 
+class Versions(Case):
+    def test_an_agent_that_reads_version_1_gets_it_whenever_it_came_to_the_channel(self):
+        old = self.enterContext(Receiver(ack))
+        self.start({"code-generator": ack},
+                   agents={"old": {"url": old.url, "accepts": ["1"], "emit": "dual"}})
+        self.publish(headers={"prefer": "wait=20"})
+        subscribed = self.caller.call("PUT", f"/v1/channels/{CHANNEL}/receivers/old", {"from": "all"})
+        self.assertEqual(subscribed.status, 200, subscribed)
+        alone = old.wait_for(1)[0].json()
+        self.assertEqual((alone["from"], "envelope_version" in alone), ("researcher", False), alone)
+        eventually(lambda: not any(one["catching_up"] for one in self.caller.call(
+            "GET", f"/v1/channels/{CHANNEL}").json()["receivers"]), "it has caught up")
+        self.publish(headers={"prefer": "wait=20"})
+        dual = old.wait_for(2)[1].json()
+        self.assertEqual((dual["from"], dual["envelope_version"]), ("researcher", "2.1"))
+
+
 class Budgets(Case):
-    def test_one_small_receiver_is_parked_and_the_others_go(self):
+    def test_one_that_cannot_take_even_a_projection_is_parked_and_the_others_go(self):
         self.start({"code-generator": ack, "test-writer": ack, "watch": ack},
                    agents={"code-generator": {"token_budget": 4000}, "test-writer": {"token_budget": 2000},
                            "watch": {"token_budget": 20}})
@@ -240,6 +257,77 @@ class Budgets(Case):
                           "watch": ("parked", "budget_too_small")})
         document = self.receivers["code-generator"].requests[0].json()
         self.assertEqual(document["tokens"]["budget"], 2000)
+
+    STEPS = [{"agent": "researcher", "action": f"read chapter {number} of the specification"}
+             for number in range(40)]
+
+    def publish_too_much(self, **headers):
+        """For all but `watch`, which gets what it has room for."""
+        self.start({"code-generator": ack, "test-writer": ack, "watch": headers.pop("watch", ack)},
+                   agents={"code-generator": {"token_budget": 16000}, "test-writer": {"token_budget": 8000},
+                           "watch": {"token_budget": 300}})
+        return self.publish(headers=headers, execution_history=self.STEPS)
+
+    def test_a_small_receiver_gets_a_projection(self):
+        made = self.publish_too_much(prefer="wait=20")
+        self.assertEqual({one["state"] for one in made["deliveries"]}, {"acknowledged"}, made)
+        by_receiver = {one["receiver"]: one for one in made["deliveries"]}
+        self.assertEqual({name: one["envelope_id"] for name, one in by_receiver.items()},
+                         {"code-generator": made["id"], "test-writer": made["id"],
+                          "watch": by_receiver["watch"]["handoff_id"]})
+        shared = self.receivers["code-generator"].requests[0].json()
+        sent = self.receivers["watch"].requests[0]
+        own = sent.json()
+        self.assertEqual(own["id"], sent.id)
+        self.assertEqual(own["projection_of"], {"id": shared["id"], "digest": shared["digest"]})
+        self.assertNotIn("projection_of", shared)
+        self.assertEqual(len(shared["context"]["history"]), len(self.STEPS))
+        self.assertEqual(own["tokens"]["budget"], 300)
+        self.assertLessEqual(own["tokens"]["count"], 300)
+        self.assertEqual(own["omitted"]["steps"],
+                         len(self.STEPS) - len(own["context"]["history"]))
+        self.assertGreater(len(own["context"]["history"]), 0)
+        for name in ("task_id", "channel", "pattern", "target_agent", "hop", "parents", "trace"):
+            self.assertEqual(own[name], shared[name], name)
+        self.assertEqual(own["omitted"]["more"], f"/v1/envelopes/{made['id']}/ledger")
+        ledger = self.caller.call("GET", f"{own['omitted']['more']}?kind=step&limit=100").json()
+        self.assertEqual(len(ledger["items"]), len(self.STEPS))
+        self.check_store()
+
+    def test_a_projection_survives_a_restart_and_is_continued(self):
+        made = self.publish_too_much(watch=later)
+        watch = self.receivers["watch"]
+        before = watch.wait_for(1)[0]
+        self.wait_for_states(made["id"], code_generator="acknowledged", test_writer="acknowledged",
+                             watch="awaiting_ack")
+        self.daemon.kill()
+        watch.do(ack)
+        self.restart()
+        self.wait_for_states(made["id"], code_generator="acknowledged", test_writer="acknowledged",
+                             watch="awaiting_ack")
+        acked = self.caller.call("POST", f"/v1/handoffs/{before.id}/ack", {})
+        self.assertEqual(acked.status, 200, acked)
+        stored = self.caller.call("GET", f"/v1/handoffs/{before.id}/envelope")
+        self.assertEqual(stored.json(), before.json())
+        onward = self.caller.call("POST", "/v1/envelopes", {
+            "source_agent": "watch", "target_agent": "code-generator", "task_id": TASK,
+            "task_summary": "Watched"}).json()
+        self.assertEqual(onward["parents"][0]["id"], before.id)
+        self.assertGreaterEqual(len(onward["context"]["history"]), len(self.STEPS))
+        self.check_store()
+
+    def test_projections_of_many_receivers_are_made_in_turns(self):
+        small = {f"watch-{number:02}": {"token_budget": 200 + number} for number in range(60)}
+        self.start({"code-generator": ack, **{name: None for name in small}},
+                   agents={"code-generator": {"token_budget": 4000}, **small})
+        made = self.publish(execution_history=self.STEPS)
+        self.assertEqual({one["state"] for one in made["deliveries"]}, {"ready"})
+        self.assertEqual(sum(one["envelope_id"] == one["handoff_id"] for one in made["deliveries"]), 60)
+        for name in ("watch-00", "watch-59"):
+            pulled = self.caller.call("GET", f"/v1/agents/{name}/inbox").json()
+            self.assertEqual(pulled["tokens"]["budget"], small[name]["token_budget"])
+            self.assertLessEqual(pulled["tokens"]["count"], small[name]["token_budget"])
+        self.check_store()
 
     def test_a_channel_may_have_a_budget(self):
         self.start({"code-generator": ack}, token_budget=1500)

@@ -34,6 +34,12 @@ SEED = int(os.environ.get("HANDOFF_SEED") or random.SystemRandom().randrange(1 <
 TOGETHER = 4   # publishers
 LIFE = 0.4     # seconds from ready to the kill, at most
 PAUSE = 0.02   # before a request is repeated
+STEPS = [{"agent": "planner", "action": f"planned section {number} of the whole"} for number in range(40)]
+
+
+def publication_of(request):
+    document = request.json()
+    return document.get("projection_of", document)["id"]
 
 
 class Kill(unittest.TestCase):
@@ -43,6 +49,7 @@ class Kill(unittest.TestCase):
         self.receiver = self.enterContext(Receiver(ack))
         self.names = [f"agent-{i}" for i in range(RECEIVERS - 1)]
         agents = {name: {"url": f"{self.receiver.url}/{name}"} for name in self.names}
+        agents["agent-0"]["token_budget"] = 300  # it gets projections
         agents["puller"] = {"ordered": True}
         self.daemon = self.enterContext(daemon_with(
             agents, channels={"news": {"receivers": [*self.names, "puller"]}},
@@ -57,7 +64,8 @@ class Kill(unittest.TestCase):
         return None
 
     def publish(self, number):
-        body = {"request": {"source_agent": "planner", "task_id": f"task-{number}", "task_summary": f"part {number}"}}
+        body = {"request": {"source_agent": "planner", "task_id": f"task-{number}", "task_summary": f"part {number}",
+                            "execution_history": STEPS}}
         while True:
             reply = self.call("POST", "/v1/channels/news/publish", body, idempotency_key=f"key-{number}")
             if reply:
@@ -115,9 +123,11 @@ class Kill(unittest.TestCase):
             self.assertEqual([each["receiver"] for each in found], [*self.names, "puller"])
         got = collections.defaultdict(set)
         for request in self.receiver.requests:
-            got[request.path.rsplit("/", 1)[1], request.json()["id"]].add(request.id)
+            got[request.path.rsplit("/", 1)[1], publication_of(request)].add(request.id)
         self.assertEqual({len(ids) for ids in got.values()}, {1}, "a duplicate has the same id")
         self.assertEqual(set(got), {(name, one["id"]) for name in self.names for one in listed})
+        self.assertEqual({request.path for request in self.receiver.requests if "projection_of" in request.json()},
+                         {"/handoffs/agent-0"})
 
 
 if __name__ == "__main__":

@@ -533,7 +533,9 @@ static bool copy_nullable_column(sqlite3_stmt *row, int at, struct base_arena *a
     " h.progress, h.progress_at, h.summary, coalesce((SELECT a.error FROM attempts a WHERE"        \
     " a.seq = h.seq ORDER BY a.number DESC LIMIT 1), ''),"                                         \
     " (SELECT b.channel FROM channel_deliveries d JOIN publications b ON b.seq = d.publication"    \
-    " WHERE d.seq = h.seq), h.gaps, (SELECT replaced_by FROM contributions WHERE seq = h.seq)"     \
+    " WHERE d.seq = h.seq), h.gaps, (SELECT replaced_by FROM contributions WHERE seq = h.seq),"    \
+    " (SELECT s.digest <> e.digest FROM channel_deliveries d JOIN envelopes s"                     \
+    " ON s.seq = d.publication WHERE d.seq = h.seq)"                                               \
     " FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
 
 static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entry)
@@ -550,6 +552,7 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
     stored->deadline_ms = sqlite3_column_int64(row, 7);
     stored->progress.at_ms = sqlite3_column_int64(row, 21);
     stored->of_publication = sqlite3_column_type(row, 24) != SQLITE_NULL;
+    stored->projected = sqlite3_column_int(row, 27) != 0;
     standing->state = sqlite3_column_int(row, 8);
     standing->due_ms = sqlite3_column_int64(row, 11);
     standing->settled_ms = sqlite3_column_int64(row, 12);
