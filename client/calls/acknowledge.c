@@ -77,11 +77,15 @@ static void look_for_delivery(struct handoff_store_read *read)
 {
     struct answering *answering = answering_of_read(read);
     struct base_uuid delivery;
-    answering->is_delivery =
+    struct handoff_error error;
+    enum handoff_code code =
         handoff_store_find_delivery(answering->loop->client->store, &answering->reply.id,
-                                    answering->reply.agent, &delivery, NULL) == HANDOFF_OK;
+                                    answering->reply.agent, &delivery, &error);
+    answering->is_delivery = code == HANDOFF_OK;
     if (answering->is_delivery)
         answering->reply.id = delivery;
+    else if (code == HANDOFF_ERR_CONFLICT)
+        answering->reply.error = error;
 }
 
 static void answer_told(struct answering *answering);
@@ -99,8 +103,7 @@ static void delivery_was_looked_for(struct handoff_store_read *read)
 /* The id may be a publication's. */
 static bool may_mean_delivery(const struct answering *answering)
 {
-    return answering->reply.error.code == HANDOFF_ERR_NOT_FOUND && answering->reply.agent.data &&
-           !answering->looked_for_delivery;
+    return answering->reply.error.code == HANDOFF_ERR_NOT_FOUND && !answering->looked_for_delivery;
 }
 
 static void word_told(struct handoff_reply *reply)

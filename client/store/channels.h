@@ -75,7 +75,8 @@ enum handoff_code handoff_store_channel_backlog(struct handoff_store *store,
                                                 struct handoff_stored_backlog **list, size_t *count,
                                                 struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* The delivery of a publication that an agent was sent; not_found: none. */
+/* The delivery of a publication that an agent was sent; not_found: none. An absent agent: the only
+   delivery; conflict: there are several. */
 enum handoff_code handoff_store_find_delivery(struct handoff_store *store,
                                               const struct base_uuid *publication,
                                               struct base_span agent, struct base_uuid *delivery,

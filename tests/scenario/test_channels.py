@@ -409,6 +409,30 @@ class Pulling(Case):
             self.assertEqual(self.states(identifier)["reviewer"], "acknowledged")
 
 
+class Acknowledging(Case):
+    def test_without_a_token_the_id_of_the_envelope_names_the_only_delivery(self):
+        self.start({"reviewer": None}, agents={"doc-writer": {}})
+        made = self.publish()
+        pulled = self.caller.call("GET", "/v1/agents/reviewer/inbox?wait=10s")
+        self.assertEqual(pulled.json()["id"], made["id"])
+        acked = self.caller.call("POST", f"/v1/handoffs/{made['id']}/ack")
+        self.assertEqual((acked.status, acked.json()["id"], acked.json()["state"]),
+                         (200, pulled.header("Handoff-Id"), "acknowledged"), acked)
+
+    def test_without_a_token_several_receivers_are_told_apart_by_their_handoffs(self):
+        self.start({"reviewer": None, "doc-writer": None})
+        made = self.publish()
+        pulled = self.caller.call("GET", "/v1/agents/reviewer/inbox?wait=10s")
+        for word in ("ack", "nack", "extend"):
+            refused = self.caller.call("POST", f"/v1/handoffs/{made['id']}/{word}", {})
+            self.assertEqual((refused.status, refused.json()["code"]), (409, "conflict"), refused)
+            self.assertIn("Handoff-Id", refused.json()["detail"])
+        self.assertEqual(self.caller.call("POST", f"/v1/handoffs/{pulled.header('Handoff-Id')}/ack").status, 200)
+        self.wait_for_states(made["id"], reviewer="acknowledged", doc_writer="ready")
+        unknown = self.caller.call("POST", f"/v1/handoffs/{uuid.uuid4()}/ack")
+        self.assertEqual(unknown.status, 404, unknown)
+
+
 class Measures(Case):
     """What metrics and the status page say of a channel, and that a restart does not change it."""
 

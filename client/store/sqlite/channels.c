@@ -377,8 +377,20 @@ enum handoff_code handoff_store_channel_backlog(struct handoff_store *store,
 static const char select_delivery[] =
     "SELECT de.id FROM envelopes e JOIN channel_deliveries d ON d.publication = e.seq"
     " JOIN handoffs h ON h.seq = d.seq JOIN envelopes de ON de.seq = d.seq"
-    " WHERE e.id = ?1 AND (h.target = ?2 OR d.receiver = ?2)"
-    " ORDER BY d.receiver = ?2 DESC, h.target = ?2 DESC, d.seq LIMIT 1";
+    " WHERE e.id = ?1 AND (?2 IS NULL OR h.target = ?2 OR d.receiver = ?2)"
+    " ORDER BY d.receiver = ?2 DESC, h.target = ?2 DESC, d.seq LIMIT 2";
+
+/* Which of them a caller means that does not say who it is, nobody knows. */
+static enum handoff_code refuse_several(const struct base_uuid *publication,
+                                        struct handoff_error *error)
+{
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(publication, text);
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                             "the publication has several receivers; use the Handoff-Id that came "
+                             "with the envelope, or a token that tells which receiver calls",
+                             "id", text);
+}
 
 enum handoff_code handoff_store_find_delivery(struct handoff_store *store,
                                               const struct base_uuid *publication,
@@ -388,7 +400,7 @@ enum handoff_code handoff_store_find_delivery(struct handoff_store *store,
     struct handoff_db *db = handoff_store_reader(store, error);
     if (!db)
         return error ? error->code : HANDOFF_ERR_STORE_IO;
-    bool found = false;
+    bool found = false, several = false;
     enum handoff_code code = HANDOFF_ERR_STORE_IO;
     sqlite3_stmt *select = handoff_db_statement(db, select_delivery, error);
     if (select) {
@@ -397,11 +409,14 @@ enum handoff_code handoff_store_find_delivery(struct handoff_store *store,
         found = handoff_db_row(select);
         if (found)
             read_published_id(select, 0, delivery);
+        several = found && !agent.data && handoff_db_row(select);
         code = handoff_db_end(db, select, error);
     } else {
         code = handoff_db_failure(db, NULL);
     }
     handoff_store_reader_done(store, db);
+    if (code == HANDOFF_OK && several)
+        return refuse_several(publication, error);
     return code != HANDOFF_OK || found ? code : no_publication(publication, error);
 }
 
