@@ -348,14 +348,23 @@ static void write_ends(FILE *out, const struct exporter_hour *hour)
     fputs("</span></td>\n", out);
 }
 
+/* Most agents acknowledge in milliseconds, which an age in seconds would show as 0. */
+static void write_short_time(FILE *out, double seconds)
+{
+    if (seconds >= 1)
+        write_age(out, (int64_t)(seconds * 1e9));
+    else
+        fprintf(out, "%.*f ms", seconds < 0.01 ? 1 : 0, seconds * 1e3);
+}
+
 static void write_latency(FILE *out, const struct handoff_agent_stats *agent,
                           const struct exporter_hour *hour)
 {
     fputs("<td role=\"cell\" data-label=\"Latency\"><span>", out);
     if (hour->latency_99 > 0) {
-        write_age(out, (int64_t)(hour->latency_50 * 1e9));
+        write_short_time(out, hour->latency_50);
         fputs("<small>p99 ", out);
-        write_age(out, (int64_t)(hour->latency_99 * 1e9));
+        write_short_time(out, hour->latency_99);
         fputs(" of ", out);
         write_age(out, agent->timeout_ms * 1000000);
         fputs("</small>", out);
