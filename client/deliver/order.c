@@ -40,19 +40,24 @@ static void call_up(struct handoff_lane *lane, const struct base_uuid *id)
     base_mailbox_post(lane->mailbox, &call->mail);
 }
 
-static void call_up_first(struct handoff_engine *engine, const struct handoff_agent *agent,
-                          struct base_span task_id)
+static void call_up_first(struct handoff_engine *engine, const struct handoff_turn *of)
 {
     struct base_uuid id;
     struct handoff_lane *lane;
-    if (handoff_turns_first(&engine->turns, agent, task_id, &id, &lane))
+    if (handoff_turns_first(&engine->turns, of, &id, &lane))
         call_up(lane, &id);
+}
+
+static struct handoff_feed *feed_of(const struct handoff_delivery *delivery)
+{
+    return atomic_load_explicit(&delivery->live.feed, memory_order_relaxed);
 }
 
 void handoff_delivery_join(struct handoff_delivery *delivery)
 {
     BASE_CHECK(delivery->turn.agent == NULL);
     delivery->turn = (struct handoff_turn){.agent = delivery->agent,
+                                           .feed = feed_of(delivery),
                                            .task_id = delivery->task_id,
                                            .lane = delivery->lane,
                                            .id = delivery->id};
@@ -62,11 +67,11 @@ void handoff_delivery_join(struct handoff_delivery *delivery)
 void handoff_delivery_quit(struct handoff_delivery *delivery)
 {
     struct handoff_engine *engine = delivery->lane->engine;
-    const struct handoff_agent *agent = delivery->turn.agent;
+    const struct handoff_turn left = delivery->turn;
     handoff_turns_leave(&engine->turns, &delivery->turn);
-    if (agent && !delivery->lane->closing &&
-        atomic_load_explicit(&agent->ordered, memory_order_relaxed))
-        call_up_first(engine, agent, delivery->task_id);
+    if (left.agent && !delivery->lane->closing &&
+        atomic_load_explicit(&left.agent->ordered, memory_order_relaxed))
+        call_up_first(engine, &left);
 }
 
 /* ---- feeds that are held ----------------------------------------------------------------------
@@ -78,11 +83,6 @@ void handoff_engine_call_up_held(struct handoff_feed *feed)
     struct handoff_lane *lane;
     if (handoff_feed_next(feed, &id, &lane))
         call_up(lane, &id);
-}
-
-static struct handoff_feed *feed_of(const struct handoff_delivery *delivery)
-{
-    return atomic_load_explicit(&delivery->live.feed, memory_order_relaxed);
 }
 
 /* What is late is what the others wait for; what was attempted before is not new. */

@@ -30,12 +30,20 @@ void handoff_turns_free(struct handoff_turns *turns)
 }
 
 /* FNV-1a; agents often have the same task, so the task alone would do for most. */
-static uint32_t hash_place(const struct handoff_agent *agent, struct base_span task_id)
+static uint32_t hash_place(const struct handoff_turn *turn)
 {
-    uint32_t bits = 2166136261u ^ (uint32_t)((uintptr_t)agent >> 6);
-    for (size_t i = 0; i < task_id.size; i++)
-        bits = (bits ^ (unsigned char)task_id.data[i]) * 16777619u;
+    uint32_t bits = 2166136261u ^ (uint32_t)((uintptr_t)turn->agent >> 6);
+    if (turn->feed)
+        bits = (bits ^ (uint32_t)((uintptr_t)turn->feed >> 6)) * 2654435761u;
+    for (size_t i = 0; !turn->feed && i < turn->task_id.size; i++)
+        bits = (bits ^ (unsigned char)turn->task_id.data[i]) * 16777619u;
     return bits ^ bits >> 15;
+}
+
+static bool is_of_same_line(const struct handoff_turn *one, const struct handoff_turn *other)
+{
+    return one->agent == other->agent && one->feed == other->feed &&
+           (one->feed || base_span_equal(one->task_id, other->task_id));
 }
 
 static struct handoff_turn_shard *shard_of_place(struct handoff_turns *turns, uint32_t bits)
@@ -49,12 +57,11 @@ static struct handoff_turn_list *bucket_of_place(struct handoff_turn_shard *shar
 }
 
 static struct handoff_turn *find_first_turn(struct handoff_turn_list *bucket,
-                                            const struct handoff_agent *agent,
-                                            struct base_span task_id)
+                                            const struct handoff_turn *of)
 {
     struct handoff_turn *turn;
     TAILQ_FOREACH (turn, bucket, entry) {
-        if (turn->agent == agent && base_span_equal(turn->task_id, task_id))
+        if (is_of_same_line(turn, of))
             return turn;
     }
     return NULL;
@@ -63,7 +70,7 @@ static struct handoff_turn *find_first_turn(struct handoff_turn_list *bucket,
 void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn)
 {
     BASE_CHECK(turn->agent != NULL);
-    const uint32_t bits = hash_place(turn->agent, turn->task_id);
+    const uint32_t bits = hash_place(turn);
     struct handoff_turn_shard *shard = shard_of_place(turns, bits);
     pthread_mutex_lock(&shard->lock);
     TAILQ_INSERT_TAIL(bucket_of_place(shard, bits), turn, entry);
@@ -74,7 +81,7 @@ void handoff_turns_leave(struct handoff_turns *turns, struct handoff_turn *turn)
 {
     if (!turn->agent)
         return;
-    const uint32_t bits = hash_place(turn->agent, turn->task_id);
+    const uint32_t bits = hash_place(turn);
     struct handoff_turn_shard *shard = shard_of_place(turns, bits);
     pthread_mutex_lock(&shard->lock);
     TAILQ_REMOVE(bucket_of_place(shard, bits), turn, entry);
@@ -87,18 +94,17 @@ bool handoff_turns_is_first(struct handoff_turns *turns, const struct handoff_tu
     struct base_uuid id;
     struct handoff_lane *lane;
     BASE_CHECK(turn->agent != NULL);
-    return handoff_turns_first(turns, turn->agent, turn->task_id, &id, &lane) &&
+    return handoff_turns_first(turns, turn, &id, &lane) &&
            memcmp(id.bytes, turn->id.bytes, sizeof id.bytes) == 0;
 }
 
-bool handoff_turns_first(struct handoff_turns *turns, const struct handoff_agent *agent,
-                         struct base_span task_id, struct base_uuid *id, struct handoff_lane **lane)
+bool handoff_turns_first(struct handoff_turns *turns, const struct handoff_turn *of,
+                         struct base_uuid *id, struct handoff_lane **lane)
 {
-    const uint32_t bits = hash_place(agent, task_id);
+    const uint32_t bits = hash_place(of);
     struct handoff_turn_shard *shard = shard_of_place(turns, bits);
     pthread_mutex_lock(&shard->lock);
-    const struct handoff_turn *first =
-        find_first_turn(bucket_of_place(shard, bits), agent, task_id);
+    const struct handoff_turn *first = find_first_turn(bucket_of_place(shard, bits), of);
     if (first) {
         *id = first->id;
         *lane = first->lane;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * turns.h - the order of the handoffs of one task that are on their way to one agent.
+ * turns.h - the order of the handoffs of one task, or the deliveries of one channel, that are on
+ * their way to one agent.
  *
  * An agent with `ordered` is given one handoff of a task at a time: the next one when the one
- * before is settled, and that is written. Every live handoff takes its place behind those that
- * were accepted before it, for the same agent and task, and keeps it through retries; so a reload
+ * before is settled, and that is written. What it receives from a channel is one line, whatever the
+ * tasks. Every live handoff takes its place behind those that
+ * were accepted before it, for the same agent and line, and keeps it through retries; so a reload
  * can turn `ordered` on and off. A restart takes up those that an agent holds first, then the
  * others in order (resume.c). Who is first has the turn. A replay, or an alternate that takes over,
  * goes to the end.
@@ -23,12 +25,14 @@
 #include "lib/base/uuid.h"
 
 struct handoff_agent;
+struct handoff_feed;
 struct handoff_lane;
 
 /* Embedded in a delivery. All but the list's entry never changes while it has a place. */
 struct handoff_turn {
     TAILQ_ENTRY(handoff_turn) entry;   /* lock of the shard */
     const struct handoff_agent *agent; /* NULL: it has no place */
+    const struct handoff_feed *feed;   /* of a publication; NULL: the line is the task's */
     struct base_span task_id;
     struct handoff_lane *lane;
     struct base_uuid id;
@@ -52,13 +56,12 @@ void handoff_turns_free(struct handoff_turns *turns); /* must be empty */
 
 /* Takes a place at the end. Any thread, as the rest; the turn is the caller's. */
 void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn);
-/* Whether nobody of the same agent and task is before it. */
+/* Whether nobody of the same agent and line is before it. */
 bool handoff_turns_is_first(struct handoff_turns *turns, const struct handoff_turn *turn);
 /* Gives up its place, if it has one. */
 void handoff_turns_leave(struct handoff_turns *turns, struct handoff_turn *turn);
-/* Who is first for an agent and a task, as it was a moment ago. false: nobody. */
-bool handoff_turns_first(struct handoff_turns *turns, const struct handoff_agent *agent,
-                         struct base_span task_id, struct base_uuid *id,
-                         struct handoff_lane **lane);
+/* Who is first of the agent and the line of a turn, as it was a moment ago. false: nobody. */
+bool handoff_turns_first(struct handoff_turns *turns, const struct handoff_turn *of,
+                         struct base_uuid *id, struct handoff_lane **lane);
 
 #endif

@@ -8,6 +8,8 @@ import json
 import threading
 import unittest
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from harness import Daemon, eventually
 from harness.agents import Caller, daemon_with
 from harness.receiver import Receiver, ack, later, nack, status
@@ -18,12 +20,12 @@ FEW = 5
 class Case(unittest.TestCase):
     maxDiff = None
 
-    def start(self, receiver=later, **agents):
+    def start(self, receiver=later, channels=None, **agents):
         self.stack = self.enterContext(contextlib.ExitStack())
         self.receiver = self.stack.enter_context(Receiver(receiver))
         agents = {name: {"url": self.receiver.url, **keys} if keys.pop("pushed", True) else keys
                   for name, keys in agents.items()}
-        self.daemon = self.stack.enter_context(daemon_with(agents))
+        self.daemon = self.stack.enter_context(daemon_with(agents, channels=channels or {}))
         self.caller = Caller(self.daemon)
 
     def reload(self, agent, **keys):
@@ -153,6 +155,61 @@ class Case(unittest.TestCase):
         self.assertEqual([self.pull(), self.pull()], [first, first])
         self.ack(first)
         self.assertEqual(self.pull(), second)
+
+    # ---- channels ----
+
+    def publish(self, task, channel="news"):
+        body = {"request": {"source_agent": "analyst", "task_id": task, "task_summary": "It changed"}}
+        reply = self.caller.call("POST", f"/v1/channels/{channel}/publish", body)
+        self.assertEqual(reply.status, 202, reply)
+        return [one["handoff_id"] for one in reply.json()["deliveries"]][0]
+
+    def test_a_channel_is_one_line_whatever_the_tasks(self):
+        channels = {name: {"receivers": ["reviewer"]} for name in ("news", "alarms")}
+        self.start(channels=channels, reviewer={"pushed": False, "ordered": True})
+        first, second, third = (self.publish(f"task-{number}") for number in range(3))
+        self.assertEqual(self.pull(), first)
+        self.assertIsNone(self.pull("100ms"))
+        alarm, direct = self.publish("task-0", "alarms"), self.send("reviewer", task="task-0")
+        self.assertEqual({self.pull(), self.pull()}, {alarm, direct})
+        self.assertIsNone(self.pull("100ms"))
+        self.ack(first)
+        self.assertEqual(self.pull(), second)
+        refused = self.caller.call("POST", f"/v1/handoffs/{second}/nack", {"reason": "no", "retry": False})
+        self.assertEqual(refused.json()["state"], "parked", refused)
+        self.assertEqual(self.pull(), third)
+
+    def test_a_channel_is_pushed_in_order_and_keeps_it_over_a_kill(self):
+        self.start(channels={"news": {"receivers": ["coder"]}}, coder={"ordered": True})
+        handoffs = [self.publish(f"task-{number}") for number in range(FEW)]
+        self.wait_for(handoffs[0])
+        self.caller.wait_for_state(handoffs[0], "awaiting_ack")
+        self.daemon.kill()
+        self.daemon.log_path.unlink()
+        self.daemon = self.stack.enter_context(Daemon(
+            config=self.daemon.config_path.read_text(encoding="utf-8"), folder=self.daemon.folder))
+        self.caller = Caller(self.daemon)
+        for i, handoff in enumerate(handoffs):
+            self.wait_for(*handoffs[:i + 1])
+            self.ack(handoff)
+        self.wait_for(*handoffs)
+
+    def test_an_inbox_is_read_in_the_order_of_publication(self):
+        self.start(channels={"news": {"receivers": ["reviewer"]}},
+                   reviewer={"pushed": False, "backoff": {"base": "1ms", "max": "1ms"}})
+        handoffs = [self.publish(f"task-{number}") for number in range(FEW)]
+        direct = self.send("reviewer")
+        self.assertEqual([self.pull() for _ in range(3)], handoffs[:3])
+        for handoff in (handoffs[2], handoffs[0], handoffs[1]):
+            self.assertEqual(self.caller.call("POST", f"/v1/handoffs/{handoff}/nack", {}).status, 200)
+
+        def waiting():
+            return next(sample.value for family in text_string_to_metric_families(
+                self.daemon.web.get("/metrics").text) for sample in family.samples
+                        if sample.name == "handoff_inbox_waiting"
+                        and sample.labels["target_agent"] == "reviewer")
+        eventually(lambda: waiting() == FEW + 1, "all are offered again")
+        self.assertEqual([self.pull() for _ in range(FEW + 1)], [*handoffs, direct])
 
     # ---- what changes meanwhile ----
 

@@ -36,6 +36,30 @@ void handoff_inbox_stats(struct handoff_inbox *inbox, size_t *waiting, int64_t *
 
 /* ---- delivery's side ------------------------------------------------------------------------ */
 
+/* The oldest of the later ones of its feed; NULL: there is none. */
+static struct handoff_offer *find_later_offer(struct handoff_inbox *inbox,
+                                              const struct handoff_offer *offer)
+{
+    struct handoff_offer *other;
+    TAILQ_FOREACH (other, &inbox->offers, entry) {
+        if (other->feed == offer->feed && other->seq > offer->seq)
+            return other;
+    }
+    return NULL;
+}
+
+static void queue_offer(struct handoff_inbox *inbox, struct handoff_offer *offer)
+{
+    struct handoff_offer *later =
+        offer->feed && offer->again ? find_later_offer(inbox, offer) : NULL;
+    if (later)
+        TAILQ_INSERT_BEFORE(later, offer, entry);
+    else
+        TAILQ_INSERT_TAIL(&inbox->offers, offer, entry);
+    inbox->waiting++;
+    offer->queued = true;
+}
+
 struct handoff_poller_request *handoff_inbox_offer(struct handoff_inbox *inbox,
                                                    struct handoff_offer *offer)
 {
@@ -45,9 +69,7 @@ struct handoff_poller_request *handoff_inbox_offer(struct handoff_inbox *inbox,
         TAILQ_REMOVE(&inbox->pollers, request, entry);
         request->queued = false;
     } else if (!offer->queued) {
-        TAILQ_INSERT_TAIL(&inbox->offers, offer, entry);
-        inbox->waiting++;
-        offer->queued = true;
+        queue_offer(inbox, offer);
     }
     pthread_mutex_unlock(&inbox->lock);
     return request;

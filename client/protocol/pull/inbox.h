@@ -3,9 +3,10 @@
  * inbox.h - pull delivery, for agents that run no server.
  *
  * An inbox belongs to an agent. Handoffs that are ready for it wait there as offers; pollers that
- * find none wait there for the next. First come, first served, on both sides. A poller that is
- * given a handoff has leased it: it acknowledges by the API, or asks for more time, or the lease
- * runs out and the handoff is offered again as a failed attempt.
+ * find none wait there for the next. First come, first served, on both sides, but that a
+ * publication which is offered again goes before later ones of its channel. A poller that is given
+ * a handoff has leased it: it acknowledges by the API, or asks for more time, or the lease runs out
+ * and the handoff is offered again as a failed attempt.
  *
  * An offer's handoff and a poller may live on different lanes. The inbox only pairs them, under its
  * lock; what comes of a pair happens on the handoff's lane, and the poller is told by mail. So an
@@ -27,13 +28,17 @@
 
 struct handoff_lane;
 struct handoff_agent;
+struct handoff_feed;
 
 /* Embedded in a handoff. */
 struct handoff_offer {
     TAILQ_ENTRY(handoff_offer) entry; /* lock of the inbox */
     struct handoff_lane *lane;
     struct base_uuid id;
-    bool queued; /* lock of the inbox */
+    const struct handoff_feed *feed; /* of a publication; NULL: of none */
+    int64_t seq;                     /* by which the deliveries of one feed follow each other */
+    bool again;                      /* later ones of its feed may have been offered already */
+    bool queued;                     /* lock of the inbox */
 };
 
 /* Embedded in its owner, who keeps it until `told`. */

@@ -135,6 +135,9 @@ static bool begin_offer(struct handoff_delivery *delivery)
     lease->offered = true;
     lease->offer.lane = delivery->lane;
     lease->offer.id = delivery->id;
+    lease->offer.feed = atomic_load_explicit(&delivery->live.feed, memory_order_relaxed);
+    lease->offer.seq = delivery->seq;
+    lease->offer.again = delivery->attempts > 0;
     struct handoff_poller_request *request =
         handoff_inbox_offer(&delivery->agent->inbox, &lease->offer);
     if (request && !handoff_pull_lease(delivery, request))
