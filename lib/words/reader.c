@@ -20,7 +20,7 @@
 #include "lib/words/telling.h"
 
 enum {
-    RULES = 2, /* the version of the rules: words_version */
+    RULES = 3, /* the version of the rules: words_version */
     LONGEST_TEXT = INT32_MAX,
     MOST_JOINERS = 3, /* as in "https://host" */
     TERMS_OF_STEP = 2,
@@ -315,13 +315,17 @@ static size_t read_dense(struct words_reader *reader, struct words_term *terms)
     size_t count = 0;
     words_spell_begin(&word);
     const uint8_t *next = spell_dense(&word, reader->at, reader->end);
-    const bool pair = letter_at(next, reader->end).class == WORDS_DENSE;
+    const struct letter following = letter_at(next, reader->end);
+    const bool pair = following.class == WORDS_DENSE;
     const bool alone = !pair && !reader->in_dense;
     if (alone || (!(reader->flags & WORDS_QUERY) && is_ideograph(reader->at, reader->end))) {
         struct words_spelled single = word;
-        terms[count++] = dense_term(reader, &single, WORDS_SINGLE,
+        terms[count++] = dense_term(reader, &single, alone ? WORDS_WORD : WORDS_SINGLE,
                                     reader->position - (pair || alone ? 0 : 1), next);
     }
+    const uint32_t character = letter_at(reader->at, reader->end).character;
+    if (words_negates_dense(character, following.character))
+        reader->told = words_tell(reader->told, (uint64_t)character << 32 | following.character);
     if (pair)
         terms[count++] = dense_term(reader, &word, WORDS_PAIR, reader->position,
                                     spell_dense(&word, next, reader->end));

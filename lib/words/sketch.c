@@ -8,7 +8,8 @@
 #include "lib/words/telling.h"
 
 enum {
-    NEAR_SHARE = 16, /* one word in so many may differ */
+    NEAR_SHARE = 16,                                 /* one word in so many may differ */
+    EDITS_MAX = 2 * (WORDS_SKETCH_MAX / NEAR_SHARE), /* as many of each may be left out */
     DIGEST_SIZE = WORDS_SKETCH_HEAD / 2,
 };
 
@@ -77,6 +78,45 @@ static size_t in_common(const uint8_t *a, size_t a_size, const uint8_t *b, size_
     return common;
 }
 
+/* How far in a, where b is as far less `diagonal`, after one more byte of either was left out. */
+static int furthest_on(const int16_t *reached, int edits, int diagonal)
+{
+    const bool from_b =
+        diagonal == -edits || (diagonal != edits && reached[diagonal - 1] < reached[diagonal + 1]);
+    return from_b ? reached[diagonal + 1] : reached[diagonal - 1] + 1;
+}
+
+/* Whether leaving out so many bytes of both makes them the same (Myers' O(ND) difference). */
+static bool are_same_but_for(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
+                             size_t left_out)
+{
+    int16_t room[2 * EDITS_MAX + 3] = {0}, *reached = room + EDITS_MAX + 1;
+    const int a_end = (int)a_size, b_end = (int)b_size, most = (int)left_out;
+    for (int edits = 0; edits <= most && edits <= EDITS_MAX; edits++)
+        for (int diagonal = -edits; diagonal <= edits; diagonal += 2) {
+            int at = furthest_on(reached, edits, diagonal);
+            while (at < a_end && at - diagonal < b_end && a[at] == b[at - diagonal])
+                at++;
+            if (at >= a_end && at - diagonal >= b_end)
+                return true;
+            reached[diagonal] = (int16_t)at;
+        }
+    return false;
+}
+
+/* All but `differ` of the longer one are in both, and in the same order: what both have, but not in
+   one order, was moved, and who does what to whom may be the other way round. */
+static bool are_words_near(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)
+{
+    const size_t longer = a_size > b_size ? a_size : b_size, shorter = a_size + b_size - longer;
+    const size_t differ = longer / NEAR_SHARE;
+    if (differ == 0 || shorter + differ < longer)
+        return false;
+    const size_t common = in_common(a, a_size, b, b_size);
+    return common + differ >= longer &&
+           are_same_but_for(a, a_size, b, b_size, longer + shorter - 2 * common);
+}
+
 bool words_sketch_is_near(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)
 {
     if (a_size <= WORDS_SKETCH_HEAD || b_size <= WORDS_SKETCH_HEAD || a_size > WORDS_SKETCH_MAX ||
@@ -87,13 +127,8 @@ bool words_sketch_is_near(const uint8_t *a, size_t a_size, const uint8_t *b, siz
     if (memcmp(a + DIGEST_SIZE, b + DIGEST_SIZE, DIGEST_SIZE) != 0 || a_size == WORDS_SKETCH_MAX ||
         b_size == WORDS_SKETCH_MAX)
         return false;
-    const size_t a_words = a_size - WORDS_SKETCH_HEAD, b_words = b_size - WORDS_SKETCH_HEAD;
-    const size_t longer = a_words > b_words ? a_words : b_words;
-    const size_t shorter = a_words + b_words - longer;
-    const size_t differ = longer / NEAR_SHARE;
-    return differ > 0 && shorter + differ >= longer &&
-           in_common(a + WORDS_SKETCH_HEAD, a_words, b + WORDS_SKETCH_HEAD, b_words) + differ >=
-               longer;
+    return are_words_near(a + WORDS_SKETCH_HEAD, a_size - WORDS_SKETCH_HEAD, b + WORDS_SKETCH_HEAD,
+                          b_size - WORDS_SKETCH_HEAD);
 }
 
 /* ---- the order of a query -------------------------------------------------------------------- */

@@ -53,9 +53,9 @@ void words_sketch_end(struct words_sketch *sketch);
 /* ---- using it -------------------------------------------------------------------------------- */
 
 /* Whether two documents are nearly the same text: the same words and signs in the same order; or,
-   of sixteen words and more, all but one in sixteen the same, in any order, and what is telling
-   (telling.h) in the same order. A document that is longer than its sketch is nearly the same as
-   equal ones only. Some 0.1 us for fifty words. Bytes that are no sketch are near to nothing. */
+   of sixteen words and more, all but one in sixteen the same and in the same order, and what is
+   telling (telling.h) too. A document that is longer than its sketch is nearly the same as equal
+   ones only. Some 0.1 us for fifty words. Bytes that are no sketch are near to nothing. */
 bool words_sketch_is_near(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size);
 
 /* Which words of a query are next to each other, or have one between them. */

@@ -16,8 +16,11 @@
 
 #include "lib/words/hash.h"
 
-/* English ones, folded: the language whose words are stemmed, too. */
+/* Folded words of the larger European languages. */
 bool words_negates(const char *letters, size_t size);
+
+/* Chinese, Japanese, Korean: a character, or it with the next one (0: none). */
+bool words_negates_dense(uint32_t character, uint32_t next);
 
 /* Signs of mathematics and currencies, emoji and the like; a hyphen is one before a number only. */
 bool words_is_sign(uint32_t character, bool before_digit);

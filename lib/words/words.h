@@ -40,10 +40,10 @@
 #include "lib/base/span.h"
 
 enum words_kind {
-    WORDS_WORD,   /* a word, or a part of an identifier */
-    WORDS_WHOLE,  /* an identifier; at the position of its first part, and after its parts */
-    WORDS_PAIR,   /* two characters of a script without spaces */
-    WORDS_SINGLE, /* one of them; at the position of the pair that it begins, or ends */
+    WORDS_WORD,  /* also a part of an identifier, and a lone character of a script without spaces */
+    WORDS_WHOLE, /* an identifier; at the position of its first part, and after its parts */
+    WORDS_PAIR,  /* two characters of a script without spaces */
+    WORDS_SINGLE, /* one of several; at the position of the pair that it begins, or ends */
 };
 
 struct words_term {
@@ -56,7 +56,7 @@ struct words_term {
 /* Of a text that is read. */
 enum {
     WORDS_NO_STEM = 1, /* words stay as they are written */
-    WORDS_QUERY = 2,   /* WORDS_SINGLE only where a character stands alone: pairs say more */
+    WORDS_QUERY = 2,   /* no WORDS_SINGLE: pairs say more */
 };
 
 enum {

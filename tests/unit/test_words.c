@@ -182,11 +182,11 @@ static void scripts_without_spaces_give_pairs(void **state)
     (void)state;
     expect_read("東京都", WORDS_QUERY, "東京+ 京都+");
     expect_read("東京都", 0, "東- 東京+ 京- 京都+ 都-");
-    expect_read("水", WORDS_QUERY, "水-");
+    expect_read("水", WORDS_QUERY, "水");
     expect_read("データベース", 0, "デー+ ータ+ タベ+ ベー+ ース+");
     expect_read("연결이", 0, "연결+ 결이+");
-    expect_read("한 국", 0, "한- 국-");
-    expect_read("用Redis缓存", WORDS_QUERY, "用- Redis 缓存+");
+    expect_read("한 국", 0, "한 국");
+    expect_read("用Redis缓存", WORDS_QUERY, "用 Redis 缓存+");
     assert_true(finds("水", "水道"));
     assert_true(finds("水", "水"));
     assert_true(finds("京都", "東京都庁"));
@@ -325,10 +325,27 @@ static void nearly_the_same_words_are_nearly_the_same_text(void **state)
     assert_true(is_near("The deploy failed.", "the DEPLOY failed"));
     assert_false(is_near("the deploy failed", "the deploy succeeded"));
     assert_false(is_near("deploy failed the", "the deploy failed"));
+    assert_false(is_near("room 甲", "room 乙"));
     assert_true(is_near(SIXTEEN "p", SIXTEEN "q"));
     assert_true(is_near(SIXTEEN "p", SIXTEEN));
     assert_false(is_near(SIXTEEN "p q", SIXTEEN "x y"));
     assert_false(is_near("", ""));
+}
+
+/* However long they are: what was put elsewhere is a word twice as well. */
+static void words_in_another_order_are_another_text(void **state)
+{
+    (void)state;
+    static const char more[] = "and " SIXTEEN SIXTEEN SIXTEEN "at last";
+    char first[512], second[512];
+    assert_false(is_near(SIXTEEN "gateway calls ledger", SIXTEEN "ledger calls gateway"));
+    assert_false(is_near("retry " SIXTEEN "later", SIXTEEN "later retry"));
+    assert_true(is_near(SIXTEEN "gateway calls ledger", "so " SIXTEEN "gateway calls ledger"));
+    (void)snprintf(first, sizeof first, "gateway calls ledger %s", more);
+    (void)snprintf(second, sizeof second, "ledger calls gateway %s", more);
+    assert_false(is_near(first, second));
+    (void)snprintf(second, sizeof second, "gateway asks ledger %s again", more);
+    assert_true(is_near(first, second));
 }
 
 #define TWENTY                                                                                     \
@@ -350,6 +367,52 @@ static void what_tells_texts_apart_keeps_them_apart(void **state)
     assert_false(is_near(TWENTY "known", TWENTY "not known"));
     assert_false(is_near(TWENTY "known", TWENTY "never known"));
     assert_true(is_near(TWENTY "known", TWENTY "note known"));
+    assert_false(is_near(TWENTY "known", TWENTY "cannot known"));
+}
+
+/* One word more, or for one. */
+static void a_negation_tells_texts_apart_in_other_languages(void **state)
+{
+    (void)state;
+    static const char *const negations[] = {"nicht", "kein", "pas",  "jamais", "sin",  "nunca",
+                                            "senza", "não",  "niet", "geen",   "inte", "ikke",
+                                            "nie",   "bez",  "не",   "без"};
+    char text[512];
+    for (size_t i = 0; i < sizeof negations / sizeof *negations; i++) {
+        (void)snprintf(text, sizeof text, TWENTY "%s known", negations[i]);
+        if (is_near(TWENTY "known", text) || is_near(TWENTY "now known", text))
+            fail_msg("\"%s\" tells nothing", negations[i]);
+    }
+}
+
+/* So long that one character more or less is little. */
+static void a_negation_tells_texts_apart_in_scripts_without_spaces(void **state)
+{
+    (void)state;
+    static const char chinese[] = "支付网关在夜间结算开始时会再次调用总账系统并且等待银行返回结果"
+                                  "然后关闭窗口最后通知值班工程师检查日志这条",
+                      japanese[] =
+                          "夜間の決済照合が始まるとゲートウェイは総勘定元帳をもう一度呼び出"
+                          "してから銀行の応答を待ちウィンドウを閉じて当番に通知し",
+                      korean[] =
+                          "야간 정산이 시작되면 게이트웨이는 총계정원장을 다시 호출하고 은행의"
+                          " 응답을 기다린 다음 창을 닫고 당직 엔지니어에게 알립니다 ";
+    static const struct {
+        const char *text, *one, *other;
+        bool near;
+    } pairs[] = {
+        {chinese, "会用", "不用", false},       {chinese, "会用", "没用", false},
+        {chinese, "会用", "能用", true},        {japanese, "ます", "ません", false},
+        {japanese, "た", "ない", false},        {japanese, "ます", "た", true},
+        {korean, "재시도", "안 재시도", false}, {korean, "한다", "못한다", false},
+    };
+    char one[512], other[512];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        (void)snprintf(one, sizeof one, "%s%s", pairs[i].text, pairs[i].one);
+        (void)snprintf(other, sizeof other, "%s%s", pairs[i].text, pairs[i].other);
+        if (is_near(one, other) != pairs[i].near)
+            fail_msg("%s and %s", pairs[i].one, pairs[i].other);
+    }
 }
 
 static void signs_tell_texts_of_the_same_words_apart(void **state)
@@ -470,6 +533,9 @@ int main(void)
         cmocka_unit_test(nearly_the_same_words_are_nearly_the_same_text),
         cmocka_unit_test(what_tells_texts_apart_keeps_them_apart),
         cmocka_unit_test(signs_tell_texts_of_the_same_words_apart),
+        cmocka_unit_test(words_in_another_order_are_another_text),
+        cmocka_unit_test(a_negation_tells_texts_apart_in_other_languages),
+        cmocka_unit_test(a_negation_tells_texts_apart_in_scripts_without_spaces),
         cmocka_unit_test(a_text_longer_than_its_sketch_is_near_to_itself_alone),
         cmocka_unit_test(a_sketch_tells_which_words_of_a_query_follow_each_other),
         cmocka_unit_test(words_of_two_texts_do_not_follow_each_other),
