@@ -397,10 +397,27 @@ static bool ask_spine(struct handoff_assembly *assembly)
     return false;
 }
 
+/* The sender, and those on the path, the last one first: a spine may look at the first ones only.
+ */
+static struct base_span *agents_of_chain(struct handoff_assembly *assembly)
+{
+    const size_t count = assembly->npath;
+    struct base_span *agents = base_arena_alloc(&assembly->arena, (count + 1) * sizeof *agents);
+    if (!agents)
+        return NULL;
+    agents[0] = assembly->request.source_agent;
+    for (size_t i = 0; i < count; i++)
+        agents[i + 1] = assembly->path[count - 1 - i];
+    return agents;
+}
+
 static bool prepare_question(struct handoff_assembly *assembly)
 {
     const struct handoff_request *request = &assembly->request;
     if (!assembly->references && !take_references(assembly))
+        return false;
+    const struct base_span *agents = agents_of_chain(assembly);
+    if (!agents)
         return false;
     assembly->resolve = (struct handoff_spine_resolve){
         .call = {.mailbox = assembly->mailbox, .done = spine_answered},
@@ -413,8 +430,8 @@ static bool prepare_question(struct handoff_assembly *assembly)
         .recent = (size_t)request->include_recent,
         .query = assembly->ranked ? request->task_summary : base_span(NULL, 0),
         .intent = assembly->ranked ? assembly->intent : base_span(NULL, 0),
-        .agents = assembly->path,
-        .agent_count = assembly->npath,
+        .agents = agents,
+        .agent_count = assembly->npath + 1,
         .encoding = base_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)),
     };
     return true;

@@ -129,6 +129,21 @@ class MemorySearch(unittest.TestCase):
         V2.validate(envelope)
         self.assertNotIn("found", self.envelope(task_summary="the bank", include_recent=0))
 
+    def test_memories_of_the_sender_and_of_the_path_count_for_more(self):
+        for color, agent in (("red", "coder"), ("blue", "planner"), ("grey", "stranger"), ("pink", None)):
+            self.put(color, f"rollback of the {color} ledger", **({"agent": agent} if agent else {}))
+
+        def scores(**fields):
+            return {entry["id"]: entry["score"] for entry in self.envelope(task_summary="rollback of a ledger", **fields)["found"]}
+        first = scores(source_agent="planner", target_agent="coder")
+        self.assertEqual(first["blue"], 1)
+        self.assertLess(max(first["red"], first["grey"], first["pink"]), 0.95)
+        handoff = self.daemon.api.post("/v1/envelopes", body=json.dumps(
+            {"source_agent": "planner", "target_agent": "coder", "task_summary": "rollback"})).json()["id"]
+        second = scores(source_agent="coder", target_agent="planner", previous_id=handoff)
+        self.assertGreater(min(second["blue"], second["red"]), 0.99)
+        self.assertLess(max(second["grey"], second["pink"]), 0.95)
+
     def configure(self, **spine):
         self.daemon.write_config(config(pullers("planner", "coder"), spine=spine))
 

@@ -309,6 +309,33 @@ static void of_equal_texts_the_boosted_one_is_first(void **state)
     assert_int_equal(match.places[0].seq, of_intent);
 }
 
+/* Of a longer chain, neither what is found nor what is measured by itself looks at the others. */
+static void the_first_agents_of_the_chain_count(void **state)
+{
+    (void)state;
+    char names[HANDOFF_MATCH_AGENTS + 1][16];
+    struct base_span chain[HANDOFF_MATCH_AGENTS + 1];
+    struct handoff_match_query query = query_of("rollback of the ledger");
+    for (size_t i = 0; i <= HANDOFF_MATCH_AGENTS; i++) {
+        (void)snprintf(names[i], sizeof names[i], "agent%zu", i);
+        chain[i] = base_span_text(names[i]);
+    }
+    query.agents = chain;
+    query.agent_count = HANDOFF_MATCH_AGENTS + 1;
+    for (size_t i = HANDOFF_MATCH_AGENTS - 1; i <= HANDOFF_MATCH_AGENTS; i++) {
+        struct handoff_match_fit fit;
+        const struct handoff_memory memory = {.agent = chain[i], .updated_ms = now_ms};
+        char text[64];
+        (void)snprintf(text, sizeof text, "rollback%zu of the ledger", i);
+        const int64_t seq =
+            remember_with(text, names[i], NULL, HANDOFF_IMPORTANCE_LOW, INT64_C(3600) * 1000);
+        look_for(&query, WANTED);
+        handoff_match_fit(&match, &memory, false, &fit);
+        assert_int_equal(match.places[0].seq == seq, i < HANDOFF_MATCH_AGENTS);
+        assert_int_equal(fit.boost > 1.15F, i < HANDOFF_MATCH_AGENTS);
+    }
+}
+
 static void boosts_do_not_outweigh_twice_the_relevance(void **state)
 {
     (void)state;
@@ -684,6 +711,7 @@ int main(void)
         WITH_STAGE(first_among_10000_newer_with_4_words),
         WITH_STAGE(first_among_10000_newer_with_12_words),
         WITH_STAGE(of_equal_texts_the_boosted_one_is_first),
+        WITH_STAGE(the_first_agents_of_the_chain_count),
         WITH_STAGE(boosts_do_not_outweigh_twice_the_relevance),
         WITH_STAGE(what_is_hardly_relevant_is_left_out),
         WITH_STAGE(a_common_word_counts_in_a_short_query),

@@ -164,6 +164,8 @@ bool handoff_match_begin(struct handoff_match *match, const struct handoff_match
                          size_t range_count)
 {
     match->query = *query;
+    if (query->agent_count > HANDOFF_MATCH_AGENTS)
+        match->query.agent_count = HANDOFF_MATCH_AGENTS;
     match->view = view;
     match->ranges = ranges;
     match->range_count = range_count;
@@ -200,7 +202,7 @@ static void set_boosts(const struct handoff_match_query *from, struct search_que
     query->same_task = from->boosts.task;
     query->agent = from->boosts.agent;
     query->agents = agents;
-    for (size_t i = 0; i < from->agent_count && i < HANDOFF_MATCH_AGENTS; i++)
+    for (size_t i = 0; i < from->agent_count; i++)
         agents[query->agent_count++] = handoff_name_hash(from->agents[i]);
 }
 

@@ -39,7 +39,7 @@ enum {
     HANDOFF_MATCH_TERMS = 32,      /* of them, those that say most are looked for at most */
     HANDOFF_MATCH_CANDIDATES = 64, /* that are ranked again */
     HANDOFF_MATCH_ORDER = 128,     /* words of a query whose order counts */
-    HANDOFF_MATCH_AGENTS = 16,
+    HANDOFF_MATCH_AGENTS = 16,     /* of the chain; those after them do not count */
     HANDOFF_MATCH_RANGES = 17,
 };
 
