@@ -34,7 +34,7 @@ static const char more_negations[LISTED][LONGEST] = {"neither", "nothing", "nunc
 /* Russian and Ukrainian. */
 static const char cyrillic[LISTED][LONGEST] = {"не", "ни", "нет", "без", "ні"};
 
-static bool is_listed(const char list[LISTED][LONGEST], const char *letters, size_t size)
+static bool is_in_words(const char list[LISTED][LONGEST], const char *letters, size_t size)
 {
     for (size_t i = 0; i < LISTED && list[i][0]; i++)
         if (list[i][size] == '\0' && memcmp(list[i], letters, size) == 0)
@@ -47,11 +47,11 @@ bool words_negates(const char *letters, size_t size)
     if (size < 2 || size >= LONGEST)
         return false;
     if ((unsigned char)letters[0] >= 0x80)
-        return is_listed(cyrillic, letters, size);
+        return is_in_words(cyrillic, letters, size);
     if (letters[0] < 'a' || letters[0] > 'z')
         return false;
-    return is_listed(negations[letters[0] - 'a'], letters, size) ||
-           (letters[0] == 'n' && is_listed(more_negations, letters, size));
+    return is_in_words(negations[letters[0] - 'a'], letters, size) ||
+           (letters[0] == 'n' && is_in_words(more_negations, letters, size));
 }
 
 /* ---- scripts without spaces ------------------------------------------------------------------ */
