@@ -10,6 +10,7 @@
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 
 #include "exporter/config/config_internal.h"
 
-enum { DIGEST_WORDS = 4, DIGEST_SIZE = 32, WORDS_LEAST = 2, WORDS_MOST = 3, SCOPES_MOST = 16 };
+enum { DIGEST_WORDS = 4, DIGEST_SIZE = 32, WORDS_LEAST = 2, WORDS_MOST = 5, BOUND_MOST = 16 };
 
 struct digest {
     uint64_t words[DIGEST_WORDS];
@@ -170,44 +171,102 @@ static bool check_token(const struct reader *reader, const struct word *token)
     return true;
 }
 
-/* ---- scopes --------------------------------------------------------------------------------- */
+/* ---- what a token is bound to -----------------------------------------------------------------
+ */
 
-static const char scopes_key[] = "scopes=";
+enum { SCOPES, PUBLISH, RECEIVE, BINDINGS };
 
-static bool has_scopes_key(const struct word *word)
+static const struct binding {
+    const char *key, *entry, *entry_rule;
+    size_t key_length, most_bytes, place; /* place: in struct exporter_token_owner */
+    bool (*fits)(const char *text, size_t length);
+    bool may_be_empty; /* then it is bound to nothing of the kind */
+} bindings[BINDINGS] = {
+#define BINDING(text, ...)                                                                         \
+    {                                                                                              \
+        .key = text, .key_length = sizeof(text) - 1, __VA_ARGS__                                   \
+    }
+#define CHANNELS(field)                                                                            \
+    .entry = "channel", .entry_rule = "1 to 128 letters, digits and ._-",                          \
+    .most_bytes = EXPORTER_BOUND_CHANNELS_MAX,                                                     \
+    .place = offsetof(struct exporter_token_owner, field), .fits = exporter_config_is_name,        \
+    .may_be_empty = true
+    [SCOPES] = BINDING(
+        "scopes=", .entry = "scope", .entry_rule = "1 to 128 characters of A-Z a-z 0-9 . _ : @ / -",
+        .most_bytes = EXPORTER_SCOPES_MAX, .place = offsetof(struct exporter_token_owner, scopes),
+        .fits = handoff_scope_is_valid),
+    [PUBLISH] = BINDING("publish=", CHANNELS(publish)),
+    [RECEIVE] = BINDING("receive=", CHANNELS(receive)),
+#undef CHANNELS
+#undef BINDING
+};
+
+/* NULL: the word is none. */
+static const struct binding *binding_of(const struct word *word)
 {
-    return word->length >= sizeof scopes_key - 1 &&
-           memcmp(word->text, scopes_key, sizeof scopes_key - 1) == 0;
+    for (size_t i = 0; i < BINDINGS; i++) {
+        if (word->length >= bindings[i].key_length &&
+            memcmp(word->text, bindings[i].key, bindings[i].key_length) == 0)
+            return &bindings[i];
+    }
+    return NULL;
 }
 
-static bool check_token_scopes(const struct reader *reader, const struct word *name,
-                               const struct word *word)
+static const char **bound_value(const struct binding *binding, struct exporter_token_owner *owner)
 {
-    const char *end = word->text + word->length;
+    return (const char **)(void *)((char *)owner + binding->place);
+}
+
+static bool check_bound_to(const struct reader *reader, const struct binding *binding,
+                           const char *text, size_t length)
+{
+    const char *end = text + length;
     size_t count = 0;
-    if (is_operator(name))
-        return refuse_tokens_line(reader, "saw scopes of " EXPORTER_OPERATOR
-                                          ", allowed: scopes of an agent's token");
-    if (word->length - (sizeof scopes_key - 1) > EXPORTER_SCOPES_MAX)
-        return refuse_tokens_line(reader, "saw scopes of %zu bytes, allowed: %d",
-                                  word->length - (sizeof scopes_key - 1), EXPORTER_SCOPES_MAX);
-    for (const char *scope = word->text + sizeof scopes_key - 1; scope <= end; count++) {
-        const char *comma = memchr(scope, ',', (size_t)(end - scope));
-        const size_t length = (size_t)((comma != NULL ? comma : end) - scope);
-        if (!handoff_scope_is_valid(scope, length))
-            return refuse_tokens_line(reader,
-                                      "saw a scope of %zu bytes (not shown), allowed: 1 to 128 "
-                                      "characters of A-Z a-z 0-9 . _ : @ / -",
-                                      length);
-        scope += length + 1;
+    for (; text <= end; count++) {
+        const char *comma = memchr(text, ',', (size_t)(end - text));
+        const size_t size = (size_t)((comma != NULL ? comma : end) - text);
+        if (!binding->fits(text, size))
+            return refuse_tokens_line(reader, "saw a %s of %zu bytes (not shown), allowed: %s",
+                                      binding->entry, size, binding->entry_rule);
+        text += size + 1;
     }
-    if (count > SCOPES_MOST)
-        return refuse_tokens_line(reader, "saw %zu scopes, allowed: %d", count, SCOPES_MOST);
+    if (count > BOUND_MOST)
+        return refuse_tokens_line(reader, "saw %zu %ss, allowed: %d", count, binding->entry,
+                                  BOUND_MOST);
     return true;
 }
 
+static bool check_binding(const struct reader *reader, const struct word *name,
+                          const struct word *word, const struct binding *binding)
+{
+    const size_t length = word->length - binding->key_length;
+    if (is_operator(name))
+        return refuse_tokens_line(
+            reader, "saw %ss of " EXPORTER_OPERATOR ", allowed: %ss of an agent's token",
+            binding->entry, binding->entry);
+    if (length > binding->most_bytes)
+        return refuse_tokens_line(reader, "saw %ss of %zu bytes, allowed: %zu", binding->entry,
+                                  length, binding->most_bytes);
+    return (length == 0 && binding->may_be_empty) ||
+           check_bound_to(reader, binding, word->text + binding->key_length, length);
+}
+
+static bool read_binding(const struct reader *reader, const struct word *name,
+                         const struct word *word, struct exporter_token_owner *owner)
+{
+    const struct binding *binding = binding_of(word);
+    if (!check_binding(reader, name, word, binding))
+        return false;
+    const char **value = bound_value(binding, owner);
+    if (*value != NULL)
+        return refuse_tokens_line(reader, "saw %s twice, allowed: once in a line", binding->key);
+    *value = base_arena_copy(reader->arena, word->text + binding->key_length,
+                             word->length - binding->key_length);
+    return *value != NULL || no_memory(reader);
+}
+
 static bool add_token(const struct reader *reader, const struct word *name,
-                      const struct word *token, const struct word *scopes)
+                      const struct word *token, const struct exporter_token_owner *bound)
 {
     struct exporter_api_tokens *tokens = reader->tokens;
     struct entry *entry = &tokens->entries[tokens->count];
@@ -220,11 +279,9 @@ static bool add_token(const struct reader *reader, const struct word *name,
         return refuse_tokens_line(
             reader, "saw the token of line %zu again, allowed: each token once", twin->line);
     entry->line = reader->line;
+    entry->owner = *bound;
     entry->owner.name = base_arena_copy(reader->arena, name->text, name->length);
-    if (scopes != NULL)
-        entry->owner.scopes = base_arena_copy(reader->arena, scopes->text + sizeof scopes_key - 1,
-                                              scopes->length - (sizeof scopes_key - 1));
-    if (entry->owner.name == NULL || (scopes != NULL && entry->owner.scopes == NULL))
+    if (entry->owner.name == NULL)
         return no_memory(reader);
     tokens->count++;
     return true;
@@ -249,20 +306,32 @@ static size_t split(const char *line, size_t length, struct word words[WORDS_MOS
     return count;
 }
 
+/* Whether all words behind the token say what it is bound to. */
+static bool are_bindings(const struct word words[WORDS_MOST + 1], size_t count)
+{
+    for (size_t i = WORDS_LEAST; i < count; i++) {
+        if (i == WORDS_MOST || binding_of(&words[i]) == NULL)
+            return false;
+    }
+    return count >= WORDS_LEAST;
+}
+
 static bool read_line(const struct reader *reader, const char *line, size_t length)
 {
     struct word words[WORDS_MOST + 1];
+    struct exporter_token_owner bound = {0};
     const size_t count = split(line, length, words);
     if (count == 0)
         return true;
-    const struct word *scopes =
-        count == WORDS_MOST && has_scopes_key(&words[WORDS_LEAST]) ? &words[WORDS_LEAST] : NULL;
-    if (count != WORDS_LEAST && scopes == NULL)
-        return refuse_tokens_line(reader, "saw %s, allowed: NAME TOKEN [scopes=SCOPE,SCOPE]",
+    if (!are_bindings(words, count))
+        return refuse_tokens_line(reader,
+                                  "saw %s, allowed: NAME TOKEN [scopes=SCOPE,SCOPE] "
+                                  "[publish=CHANNEL,CHANNEL] [receive=CHANNEL,CHANNEL]",
                                   count == 1 ? "one word" : "more than two words");
-    return check_token_name(reader, &words[0]) && check_token(reader, &words[1]) &&
-           (scopes == NULL || check_token_scopes(reader, &words[0], scopes)) &&
-           add_token(reader, &words[0], &words[1], scopes);
+    bool good = check_token_name(reader, &words[0]) && check_token(reader, &words[1]);
+    for (size_t i = WORDS_LEAST; i < count && good; i++)
+        good = read_binding(reader, &words[0], &words[i], &bound);
+    return good && add_token(reader, &words[0], &words[1], &bound);
 }
 
 static bool read_lines(struct reader *reader, const char *text, size_t length)

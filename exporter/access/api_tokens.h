@@ -2,9 +2,11 @@
 /*
  * api_tokens.h - the tokens file: bearer tokens of the agent API and the names of their owners.
  *
- * A line is NAME TOKEN, or NAME TOKEN scopes=SCOPE,SCOPE: its bearer then sees, stores and asks
- * for memories only in these scopes. A name may have several tokens, so that one can be replaced
- * while both are good; a token has one name. A # at the beginning of a word begins a comment.
+ * A line is NAME TOKEN, and behind these what the token is bound to. scopes=SCOPE,SCOPE: its
+ * bearer sees, stores and asks for memories only in these scopes. publish=CHANNEL,CHANNEL and
+ * receive=CHANNEL,CHANNEL: it publishes to, or subscribes to, these channels only. A name may have
+ * several tokens, so that one can be replaced while both are good; a token has one name. A # at the
+ * beginning of a word begins a comment.
  *
  * Only digests are kept, and no message shows a word of the file: readers of the log need not
  * have the tokens, and a line whose words are swapped must not tell one.
@@ -29,7 +31,8 @@ enum {
     EXPORTER_TOKEN_MIN = 16,    /* bytes; 16 random letters cannot be guessed over a network */
     EXPORTER_TOKEN_MAX = 512,   /* a JSON web token of some claims is shorter */
     EXPORTER_TOKENS_MAX = 4000, /* four for each of 1,000 agents; a look-up walks over all */
-    EXPORTER_SCOPES_MAX = 512   /* bytes of the scopes of one token, with their commas */
+    EXPORTER_SCOPES_MAX = 512,  /* bytes of the scopes of one token, with their commas */
+    EXPORTER_BOUND_CHANNELS_MAX = 256 /* the same of channels; each request has a copy */
 };
 
 struct exporter_api_tokens;
@@ -44,7 +47,8 @@ const struct exporter_api_tokens *exporter_api_tokens_read(const char *file, con
 
 struct exporter_token_owner {
     const char *name;
-    const char *scopes; /* separated by commas; NULL: it is not bound to scopes */
+    /* separated by commas; NULL: it is not bound in that */
+    const char *scopes, *publish, *receive; /* of channels "": to none */
 };
 
 /* A token's owner, or NULL. The time it takes says nothing about any token. */

@@ -68,6 +68,14 @@ static const char *token_of(const char *authorization, size_t *length)
     return *length > 0 ? token : NULL;
 }
 
+/* NULL: the token is not bound in that. */
+static bool copy_channels_of_token(char *to, size_t size, const char *channels)
+{
+    if (channels != NULL)
+        snprintf(to, size, "%s", channels);
+    return channels != NULL;
+}
+
 /* Under the lock. */
 static enum exporter_caller_result judge(const struct exporter_api_tokens *tokens,
                                          const char *authorization, struct exporter_caller *caller)
@@ -84,6 +92,10 @@ static enum exporter_caller_result judge(const struct exporter_api_tokens *token
         snprintf(caller->agent, sizeof caller->agent, "%s", owner->name);
     if (owner->scopes != NULL)
         snprintf(caller->scopes, sizeof caller->scopes, "%s", owner->scopes);
+    caller->binds_publish =
+        copy_channels_of_token(caller->publish, sizeof caller->publish, owner->publish);
+    caller->binds_receive =
+        copy_channels_of_token(caller->receive, sizeof caller->receive, owner->receive);
     return EXPORTER_CALLER_KNOWN;
 }
 
@@ -104,6 +116,7 @@ enum exporter_caller_result exporter_callers_authenticate(struct exporter_caller
     enum exporter_caller_result result = EXPORTER_CALLER_KNOWN;
     caller->is_operator = false;
     caller->agent[0] = caller->sender[0] = caller->scopes[0] = '\0';
+    caller->binds_publish = caller->binds_receive = false;
     pthread_rwlock_rdlock(&callers->lock);
     if (callers->config != NULL && callers->config->api.source_agent != NULL)
         snprintf(caller->sender, sizeof caller->sender, "%s", callers->config->api.source_agent);

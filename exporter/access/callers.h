@@ -35,6 +35,8 @@ struct exporter_caller {
     char sender[EXPORTER_NAME_MAX + 1];   /* what it hands off as then (api.source_agent); "": each
                                              request names its sender */
     char scopes[EXPORTER_SCOPES_MAX + 1]; /* separated by commas; "": it is not bound to scopes */
+    bool binds_publish, binds_receive;    /* its token does, to the channels that follow */
+    char publish[EXPORTER_BOUND_CHANNELS_MAX + 1], receive[EXPORTER_BOUND_CHANNELS_MAX + 1];
 };
 
 /* Whether tokens are asked for. Any thread. */

@@ -73,6 +73,10 @@ bool exporter_request_is_operator(const struct exporter_request *request);
 const char *exporter_request_sender(const struct exporter_request *request);
 /* The scopes that its token is bound to, separated by commas; NULL: it is not bound to scopes. */
 const char *exporter_request_scopes(const struct exporter_request *request);
+/* The channels that its token may publish to, or receive from, separated by commas; NULL: it is not
+ * bound in that. */
+const char *exporter_request_publish_channels(const struct exporter_request *request);
+const char *exporter_request_receive_channels(const struct exporter_request *request);
 /* The field that the problem is about which it was answered with; "": none. */
 const char *exporter_request_problem_field(const struct exporter_request *request);
 /* The agent that sent a request, as the client read it; its body may be gone by then. NULL: it is

@@ -259,6 +259,16 @@ const char *exporter_request_scopes(const struct exporter_request *request)
     return request->caller.scopes[0] != '\0' ? request->caller.scopes : NULL;
 }
 
+const char *exporter_request_publish_channels(const struct exporter_request *request)
+{
+    return request->caller.binds_publish ? request->caller.publish : NULL;
+}
+
+const char *exporter_request_receive_channels(const struct exporter_request *request)
+{
+    return request->caller.binds_receive ? request->caller.receive : NULL;
+}
+
 const char *exporter_request_peer(const struct exporter_request *request)
 {
     return request->connection->peer;

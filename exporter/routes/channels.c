@@ -5,6 +5,7 @@
  * On the loop of the request; the client answers there too.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/calls/call.h"
 #include "exporter/access/admission.h"
@@ -29,6 +30,58 @@ static void respond_published(struct exporter_request *request, const struct han
 {
     exporter_respond_bytes(request, result->under_way ? 202 : 200, "application/json", result->body,
                            result->size);
+}
+
+/* ---- channels that a token is bound to --------------------------------------------------------
+ */
+
+/* `bound` separated by commas; NULL: to none in particular. */
+static bool may_use(const char *bound, const char *channel)
+{
+    const size_t size = strlen(channel);
+    for (const char *at = bound; at != NULL && *at != '\0'; at += *at == ',') {
+        const size_t length = strcspn(at, ",");
+        if (length == size && memcmp(at, channel, size) == 0)
+            return true;
+        at += length;
+    }
+    return bound == NULL;
+}
+
+/* false: it may not, which was answered. */
+static bool check_bound(struct exporter_request *request, const char *bound, const char *detail)
+{
+    const char *channel = exporter_request_input(request)->channel;
+    if (may_use(bound, channel))
+        return true;
+    const struct exporter_problem problem = {.code = HANDOFF_ERR_FORBIDDEN,
+                                             .detail = detail,
+                                             .field = "channel",
+                                             .seen = channel,
+                                             .allowed = bound[0] != '\0' ? bound : "none"};
+    exporter_respond_problem(request, &problem);
+    return false;
+}
+
+static bool may_publish(struct exporter_request *request)
+{
+    return check_bound(request, exporter_request_publish_channels(request),
+                       "the token does not allow publishing to this channel (publish= in "
+                       "api.tokens_file)");
+}
+
+static bool may_receive(struct exporter_request *request)
+{
+    return check_bound(request, exporter_request_receive_channels(request),
+                       "the token does not allow receiving from this channel (receive= in "
+                       "api.tokens_file)");
+}
+
+/* What it may publish to, it may look at as well. */
+static bool may_look_at_channel(struct exporter_request *request)
+{
+    const char *channel = exporter_request_input(request)->channel;
+    return may_use(exporter_request_publish_channels(request), channel) || may_receive(request);
 }
 
 /* ---- publishing ------------------------------------------------------------------------------ */
@@ -85,7 +138,7 @@ void exporter_call_publish(struct exporter_request *request, void *context)
     static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
                                                       .detail = "out of memory (request)"};
     const struct handoff_call_input *input = exporter_request_input(request);
-    if (!names_what(request))
+    if (!may_publish(request) || !names_what(request))
         return;
     yyjson_val *receivers = input->publish.receivers;
     const char **names = receiver_names(receivers);
@@ -108,6 +161,8 @@ void exporter_call_publish(struct exporter_request *request, void *context)
 void exporter_call_subscribe(struct exporter_request *request, void *context)
 {
     const struct handoff_call_input *input = exporter_request_input(request);
+    if (!may_receive(request))
+        return;
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_channel);
     if (pending != NULL)
         handoff_subscribe(channels_loop(request, context), input->channel, input->id,
@@ -118,6 +173,8 @@ void exporter_call_subscribe(struct exporter_request *request, void *context)
 void exporter_call_unsubscribe(struct exporter_request *request, void *context)
 {
     const struct handoff_call_input *input = exporter_request_input(request);
+    if (!may_receive(request))
+        return;
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_channel);
     if (pending != NULL)
         handoff_unsubscribe(channels_loop(request, context), input->channel, input->id,
@@ -137,6 +194,8 @@ void exporter_call_list_channels(struct exporter_request *request, void *context
 
 void exporter_call_get_channel(struct exporter_request *request, void *context)
 {
+    if (!may_look_at_channel(request))
+        return;
     struct exporter_pending_call *pending =
         exporter_pending_call_start_read(request, respond_channel);
     if (pending != NULL)
@@ -148,6 +207,8 @@ void exporter_call_get_channel(struct exporter_request *request, void *context)
 void exporter_call_list_publications(struct exporter_request *request, void *context)
 {
     const struct handoff_call_input *input = exporter_request_input(request);
+    if (!may_look_at_channel(request))
+        return;
     struct exporter_pending_call *pending =
         exporter_pending_call_start_read(request, respond_channel);
     if (pending != NULL)
@@ -159,6 +220,8 @@ void exporter_call_list_publications(struct exporter_request *request, void *con
 void exporter_call_get_publication(struct exporter_request *request, void *context)
 {
     const struct handoff_call_input *input = exporter_request_input(request);
+    if (!may_look_at_channel(request))
+        return;
     struct exporter_pending_call *pending =
         exporter_pending_call_start_read(request, respond_channel);
     if (pending != NULL)

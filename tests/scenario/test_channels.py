@@ -496,11 +496,11 @@ class Measures(Case):
 
 class Access(Case):
     def setUp(self):
-        path = self.enterContext(tempfile.NamedTemporaryFile("w", suffix=".tokens"))
+        path = self.tokens = self.enterContext(tempfile.NamedTemporaryFile("w", suffix=".tokens"))
         self.names = ("researcher", "reviewer", "doc-writer", "stranger", "@operator")
         path.write("".join(f"{name} {name.strip('@')}-0123456789abcdef0123\n" for name in self.names))
         path.flush()
-        self.start({"reviewer": None, "doc-writer": None}, tokens={"api": {"tokens_file": path.name}})
+        self.start({"reviewer": None, "doc-writer": None}, agents={"researcher": {}}, tokens={"api": {"tokens_file": path.name}})
 
     def as_agent(self, name, method, path, body=None):
         return self.caller.call(method, path, body, authorization=f"Bearer {name.strip('@')}-0123456789abcdef0123")
@@ -525,6 +525,37 @@ class Access(Case):
         envelope = self.as_agent("reviewer", "GET", f"/v1/envelopes/{made['id']}")
         self.assertEqual(envelope.json()["id"], made["id"])
         self.assertEqual(self.as_agent("stranger", "GET", f"/v1/envelopes/{made['id']}").status, 404)
+
+    def bind(self, name, words):
+        self.tokens.seek(0)
+        self.tokens.truncate()
+        self.tokens.write("".join(f"{one} {one.strip('@')}-0123456789abcdef0123 {words if one == name else ''}\n"
+                                  for one in self.names))
+        self.tokens.flush()
+        self.assertEqual(self.daemon.reload().status, 200)
+
+    def test_a_token_is_bound_to_channels(self):
+        body = {"request": {"task_id": TASK, "task_summary": "Research is complete"}}
+        channels = (CHANNEL, "other-work")
+
+        def answers(name):
+            calls = (("POST", "{}/publish", body), ("PUT", f"{{}}/receivers/{name}", {}),
+                     ("DELETE", f"{{}}/receivers/{name}", None), ("GET", "{}", None),
+                     ("GET", "{}/publications", None))
+            return {channel: [self.as_agent(name, method, "/v1/channels/" + path.format(channel), sent).status
+                              for method, path, sent in calls] for channel in channels}
+        good = [202, 200, 200, 200, 200]
+        self.bind("researcher", "")
+        self.assertEqual(answers("researcher"), {CHANNEL: good, "other-work": [200, *good[1:]]})
+        self.bind("researcher", f"publish={CHANNEL} receive=other-work,third")
+        self.assertEqual(answers("researcher"), {CHANNEL: [202, 403, 403, 200, 200],
+                                                 "other-work": [403, 200, 200, 200, 200]})
+        refused = self.as_agent("researcher", "POST", "/v1/channels/other-work/publish", body).json()
+        self.assertEqual((refused["code"], refused["field"], refused["seen"], refused["allowed"]),
+                         ("forbidden", "channel", "other-work", CHANNEL), refused)
+        self.bind("researcher", "publish= receive=other-work")
+        self.assertEqual(answers("researcher"), {CHANNEL: [403] * 5, "other-work": [403, 200, 200, 200, 200]})
+        self.assertEqual(self.as_agent("reviewer", "POST", f"/v1/channels/{CHANNEL}/publish", body).status, 202)
 
     def test_a_receiver_acknowledges_by_the_id_of_the_envelope(self):
         body = {"request": {"task_id": TASK, "task_summary": "Research is complete"}}

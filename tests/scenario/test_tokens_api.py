@@ -678,9 +678,9 @@ class Rotation(Case):
     def test_a_bad_file_keeps_the_old_tokens_and_says_so(self):
         self.start()
         for text, message in (
-                ("analyst\n", ":1: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE]"),
+                ("analyst\n", ":1: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE] [publish=CHANNEL,CHANNEL] [receive=CHANNEL,CHANNEL]"),
                 (lines(TOKENS) + f"coder {WRONG} x\n",
-                 ":6: api.tokens_file: saw more than two words, allowed: NAME TOKEN [scopes=SCOPE,SCOPE]"),
+                 ":6: api.tokens_file: saw more than two words, allowed: NAME TOKEN [scopes=SCOPE,SCOPE] [publish=CHANNEL,CHANNEL] [receive=CHANNEL,CHANNEL]"),
                 ("", ": api.tokens_file: saw no tokens, allowed: one NAME TOKEN per line"),
                 (f"other {WRONG}\n", ":1: api.tokens_file: saw other, allowed: a name other than "
                                      "other, next and broadcast"),
@@ -720,7 +720,7 @@ class Start(Case):
             tokens.write_text(f"coder {WRONG}\nnonsense\n")
             code, log, _ = refused(config=f"api: {{tokens_file: {tokens}}}\n")
             self.assertEqual(code, 1)
-            self.assertIn(f"{tokens}:2: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE]", log)
+            self.assertIn(f"{tokens}:2: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE] [publish=CHANNEL,CHANNEL] [receive=CHANNEL,CHANNEL]", log)
             self.assertNotIn(WRONG, log)
 
     def test_a_file_that_everybody_can_read_is_warned_of(self):

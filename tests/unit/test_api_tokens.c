@@ -77,6 +77,23 @@ static void test_tokens_that_are_bound_to_scopes(void **state)
     assert_null(exporter_api_tokens_owner(tokens, TOKEN_B, strlen(TOKEN_B))->scopes);
 }
 
+static void test_tokens_that_are_bound_to_channels(void **state)
+{
+    (void)state;
+    const struct exporter_api_tokens *tokens =
+        read_good("analyst " TOKEN_A " receive=news publish=alarms,oauth-2.1 scopes=user:alice\n"
+                  "analyst " TOKEN_B " publish=\n");
+    const struct exporter_token_owner *bound =
+        exporter_api_tokens_owner(tokens, TOKEN_A, strlen(TOKEN_A));
+    assert_string_equal(bound->publish, "alarms,oauth-2.1");
+    assert_string_equal(bound->receive, "news");
+    assert_string_equal(bound->scopes, "user:alice");
+    bound = exporter_api_tokens_owner(tokens, TOKEN_B, strlen(TOKEN_B));
+    assert_string_equal(bound->publish, "");
+    assert_null(bound->receive);
+    assert_null(bound->scopes);
+}
+
 static void test_scopes_have_a_length(void **state)
 {
     char text[64 + EXPORTER_SCOPES_MAX];
@@ -117,6 +134,7 @@ static void test_as_many_as_there_may_be(void **state)
 
 #define NAMES   "an agent's name of 1 to 128 letters, digits and ._-, or @operator"
 #define SCOPE   "1 to 128 characters of A-Z a-z 0-9 . _ : @ / -"
+#define CHANNEL "1 to 128 letters, digits and ._-"
 #define LETTERS "letters, digits and -._~+/, and = at the end"
 
 static void test_bad_files(void **state)
@@ -127,18 +145,22 @@ static void test_bad_files(void **state)
         {"", "FILE: api.tokens_file: saw no tokens, allowed: one NAME TOKEN per line"},
         {"# nobody\n\n", "FILE: api.tokens_file: saw no tokens, allowed: one NAME TOKEN per line"},
         {"a " TOKEN_A "\ncoder\n",
-         "FILE:2: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE]"},
-        {TOKEN_A "\n",
-         "FILE:1: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE]"},
+         "FILE:2: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE] "
+         "[publish=CHANNEL,CHANNEL] [receive=CHANNEL,CHANNEL]"},
+        {TOKEN_A "\n", "FILE:1: api.tokens_file: saw one word, allowed: NAME TOKEN "
+                       "[scopes=SCOPE,SCOPE] [publish=CHANNEL,CHANNEL] [receive=CHANNEL,CHANNEL]"},
         {"coder # " TOKEN_A,
-         "FILE:1: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE]"},
-        {"a " TOKEN_A " " TOKEN_B, "FILE:1: api.tokens_file: saw more than two words, allowed: "
-                                   "NAME TOKEN [scopes=SCOPE,SCOPE]"},
-        {"a " TOKEN_A " // comment", "FILE:1: api.tokens_file: saw more than two words, allowed: "
-                                     "NAME TOKEN [scopes=SCOPE,SCOPE]"},
+         "FILE:1: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE] "
+         "[publish=CHANNEL,CHANNEL] [receive=CHANNEL,CHANNEL]"},
+        {"a " TOKEN_A " " TOKEN_B,
+         "FILE:1: api.tokens_file: saw more than two words, allowed: "
+         "NAME TOKEN [scopes=SCOPE,SCOPE] [publish=CHANNEL,CHANNEL] [receive=CHANNEL,CHANNEL]"},
+        {"a " TOKEN_A " // comment",
+         "FILE:1: api.tokens_file: saw more than two words, allowed: "
+         "NAME TOKEN [scopes=SCOPE,SCOPE] [publish=CHANNEL,CHANNEL] [receive=CHANNEL,CHANNEL]"},
         {"a " TOKEN_A " scopes=user:alice more",
          "FILE:1: api.tokens_file: saw more than two words, allowed: NAME TOKEN "
-         "[scopes=SCOPE,SCOPE]"},
+         "[scopes=SCOPE,SCOPE] [publish=CHANNEL,CHANNEL] [receive=CHANNEL,CHANNEL]"},
         {"a " TOKEN_A " scopes=", "FILE:1: api.tokens_file: saw a scope of 0 bytes (not shown), "
                                   "allowed: " SCOPE},
         {"a " TOKEN_A " scopes=user:alice,", "FILE:1: api.tokens_file: saw a scope of 0 bytes (not "
@@ -149,13 +171,25 @@ static void test_bad_files(void **state)
          "FILE:1: api.tokens_file: saw 17 scopes, allowed: 16"},
         {"@operator " TOKEN_A " scopes=user:alice",
          "FILE:1: api.tokens_file: saw scopes of @operator, allowed: scopes of an agent's token"},
+        {"a " TOKEN_A " publish=news,", "FILE:1: api.tokens_file: saw a channel of 0 bytes (not "
+                                        "shown), allowed: " CHANNEL},
+        {"a " TOKEN_A " receive=@all", "FILE:1: api.tokens_file: saw a channel of 4 bytes (not "
+                                       "shown), allowed: " CHANNEL},
+        {"a " TOKEN_A " publish=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q",
+         "FILE:1: api.tokens_file: saw 17 channels, allowed: 16"},
+        {"a " TOKEN_A " publish=news publish=alarms",
+         "FILE:1: api.tokens_file: saw publish= twice, allowed: once in a line"},
+        {"@operator " TOKEN_A " publish=news",
+         "FILE:1: api.tokens_file: saw channels of @operator, allowed: channels of an agent's "
+         "token"},
         {"a fifteen-letters",
          "FILE:1: api.tokens_file: saw a token of 15 bytes, allowed: 16 to 512"},
         {TOKEN_A " analyst", "FILE:1: api.tokens_file: saw a token of 7 bytes, allowed: 16 to 512"},
         {"\n\na token#with#sharps#in#it", "FILE:3: api.tokens_file: saw a token with invalid "
                                           "characters (not shown), allowed: " LETTERS},
-        {"a \"token in quotes\"", "FILE:1: api.tokens_file: saw more than two words, allowed: NAME "
-                                  "TOKEN [scopes=SCOPE,SCOPE]"},
+        {"a \"token in quotes\"",
+         "FILE:1: api.tokens_file: saw more than two words, allowed: NAME "
+         "TOKEN [scopes=SCOPE,SCOPE] [publish=CHANNEL,CHANNEL] [receive=CHANNEL,CHANNEL]"},
         {"a token=with=equals", "FILE:1: api.tokens_file: saw a token with invalid characters (not "
                                 "shown), allowed: " LETTERS},
         {"a ================", "FILE:1: api.tokens_file: saw a token with invalid characters (not "
@@ -217,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_tokens_and_their_names, clear),
         cmocka_unit_test_teardown(test_tokens_that_are_bound_to_scopes, clear),
+        cmocka_unit_test_teardown(test_tokens_that_are_bound_to_channels, clear),
         cmocka_unit_test_teardown(test_scopes_have_a_length, clear),
         cmocka_unit_test_teardown(test_as_many_as_there_may_be, clear),
         cmocka_unit_test_teardown(test_bad_files, clear),
