@@ -32,6 +32,10 @@
 
 enum { PUBLISHING_MAGIC = 0x7075626e, PREPARED_ON_LOOP = 64 * 1024, PREPARED_IN_MS = 30 * 1000 };
 
+/* Deliveries of which an answer tells without a look at the store: those of more are read by a
+   reader thread, since writing them takes a loop a microsecond each. */
+enum { TOLD_ON_LOOP = 100 };
+
 struct publishing_receiver {
     struct handoff_waiter waiter;
     struct publishing *publishing;
@@ -39,6 +43,8 @@ struct publishing_receiver {
     struct base_uuid id;
     enum handoff_reason parked_for;
     const struct handoff_projection *projection; /* NULL: it gets what the others get */
+    struct handoff_live_view ended; /* as its waiter was told; NONE: it was not, or only the store
+                                       knows all of it */
 };
 
 struct publishing {
@@ -134,23 +140,39 @@ static bool is_projected(const struct publishing_receiver *receiver)
 }
 
 /* As it is right after the commit. */
-static void answer_as_made(struct publishing *publishing)
+static struct handoff_live_view view_as_made(const struct publishing_receiver *receiver)
+{
+    const bool parked = receiver->parked_for != HANDOFF_REASON_NONE;
+    return (struct handoff_live_view){.state = parked ? HANDOFF_STATE_PARKED : HANDOFF_STATE_READY,
+                                      .target = receiver->agent->name,
+                                      .reason = receiver->parked_for,
+                                      .settled_ms = parked ? receiver->publishing->made.at_ms : 0};
+}
+
+static void show_receiver(const struct publishing_receiver *receiver,
+                          struct handoff_shown_delivery *shown)
+{
+    const bool has_ended = receiver->ended.state != HANDOFF_STATE_NONE;
+    const struct handoff_live_view view = has_ended ? receiver->ended : view_as_made(receiver);
+    *shown = (struct handoff_shown_delivery){
+        .id = receiver->id,
+        .receiver = base_span_text(receiver->agent->name),
+        .target = base_span_text(view.target),
+        .envelope = is_projected(receiver) ? receiver->id : receiver->publishing->made.id,
+        .state = view.state,
+        .reason = handoff_reason_name(view.reason),
+        .attempts = view.attempts,
+        .settled_ms = view.settled_ms};
+}
+
+static void answer_as_told(struct publishing *publishing)
 {
     struct base_buffer out = {0};
     struct handoff_shown_delivery *shown =
         base_arena_calloc(&publishing->arena, publishing->nreceivers + 1, sizeof *shown);
     for (size_t i = 0; shown && i < publishing->nreceivers; i++) {
-        const struct publishing_receiver *receiver = &publishing->receivers[i];
-        const bool parked = receiver->parked_for != HANDOFF_REASON_NONE;
-        shown[i] = (struct handoff_shown_delivery){
-            .id = receiver->id,
-            .receiver = base_span_text(receiver->agent->name),
-            .target = base_span_text(receiver->agent->name),
-            .envelope = is_projected(receiver) ? receiver->id : publishing->made.id,
-            .state = parked ? HANDOFF_STATE_PARKED : HANDOFF_STATE_READY,
-            .reason = handoff_reason_name(receiver->parked_for),
-            .settled_ms = parked ? publishing->made.at_ms : 0};
-        publishing->under_way |= !parked;
+        show_receiver(&publishing->receivers[i], &shown[i]);
+        publishing->under_way |= handoff_state_is_live(shown[i].state);
     }
     if (shown)
         handoff_publication_write(&out, &publishing->made, shown, publishing->nreceivers);
@@ -176,6 +198,29 @@ static void publishing_wait_is_over(struct base_op *op)
         read_published(publishing);
 }
 
+/* Where the waiters know all that an answer tells. */
+static void answer_settled(struct publishing *publishing)
+{
+    bool told = publishing->nreceivers <= TOLD_ON_LOOP;
+    for (size_t i = 0; i < publishing->nreceivers && told; i++)
+        told = publishing->receivers[i].ended.state != HANDOFF_STATE_NONE;
+    if (told)
+        answer_as_told(publishing);
+    else
+        read_published(publishing);
+}
+
+/* What could not be written is read later, and so are the words of who parked it by hand. */
+static void keep_end(struct publishing_receiver *receiver, const struct handoff_status *status)
+{
+    if (status->error.code == HANDOFF_OK && status->reason != HANDOFF_REASON_OTHER)
+        receiver->ended = (struct handoff_live_view){.state = status->state,
+                                                     .target = status->target,
+                                                     .reason = status->reason,
+                                                     .attempts = status->attempts,
+                                                     .settled_ms = status->settled_ms};
+}
+
 /* Tells one after the other; what has become of them is in the store then, or could not be written.
  */
 static void delivery_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
@@ -184,9 +229,9 @@ static void delivery_settled(struct handoff_waiter *waiter, const struct handoff
         BASE_CONTAINER_OF(waiter, struct publishing_receiver, waiter);
     struct publishing *publishing = receiver->publishing;
     BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
-    (void)status;
+    keep_end(receiver, status);
     if (--publishing->unsettled == 0 && publishing->is_durable)
-        read_published(publishing);
+        answer_settled(publishing);
 }
 
 static void count_unsettled(struct publishing *publishing)
@@ -232,9 +277,9 @@ static void was_published(void *context, const struct handoff_error *error)
     publishing->is_durable = true;
     handoff_channels_leave(&publishing->loop->client->channels, &publishing->ticket);
     if (!publishing->waits || publishing->nreceivers == 0)
-        answer_as_made(publishing);
+        answer_as_told(publishing);
     else if (publishing->unsettled == 0)
-        read_published(publishing);
+        answer_settled(publishing);
 }
 
 /* ---- a repeat, and the end of a wait ---------------------------------------------------------
@@ -647,15 +692,31 @@ static enum handoff_code check_member(yyjson_val *request, const char *name, con
     return HANDOFF_ERR_INVALID;
 }
 
-static void write_broadcast(struct base_buffer *out, yyjson_val *request, const char *channel)
+static void write_broadcast_target(struct base_buffer *out, const char *channel)
 {
-    size_t i, n;
-    yyjson_val *key, *value;
     base_buffer_byte(out, '{');
     base_json_write_name(out, "target_agent");
     base_json_write_string(out, base_span_text(handoff_reserved_name(HANDOFF_RESERVED_BROADCAST)));
     base_json_write_name(out, "channel");
     base_json_write_string(out, base_span_text(channel));
+}
+
+/* Most requests name no target: then its bytes go behind the target as they are. */
+static void insert_broadcast(struct base_buffer *out, yyjson_val *request, struct base_span text,
+                             const char *channel)
+{
+    const char *brace = memchr(text.data, '{', text.size), *rest = brace + 1;
+    write_broadcast_target(out, channel);
+    if (yyjson_obj_size(request) > 0)
+        base_buffer_byte(out, ',');
+    base_buffer_append(out, rest, text.size - (size_t)(rest - text.data));
+}
+
+static void write_broadcast(struct base_buffer *out, yyjson_val *request, const char *channel)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    write_broadcast_target(out, channel);
     yyjson_obj_foreach(request, i, n, key, value)
     {
         if (yyjson_equals_str(key, "target_agent") || yyjson_equals_str(key, "channel"))
@@ -668,22 +729,33 @@ static void write_broadcast(struct base_buffer *out, yyjson_val *request, const 
     base_buffer_byte(out, '}');
 }
 
-/* The request for a broadcast, and its digest with those of the receivers that were named. */
-static enum handoff_code write_prepared(struct publishing *publishing, yyjson_val *request,
-                                        struct handoff_error *error)
+/* Its key covers the request, the channel and the receivers that were named. false: no memory. */
+static bool identify_request(struct publishing *publishing, yyjson_val *request)
 {
-    struct base_buffer body = {.arena = &publishing->arena}, canonical = {0};
-    write_broadcast(&body, request, publishing->channel.name);
+    struct base_buffer canonical = {0};
     base_json_canonical_request(&canonical, request);
     base_buffer_printf(&canonical, "\n%s", publishing->channel.name);
     for (size_t i = 0; publishing->named && i < publishing->nreceivers; i++)
         base_buffer_printf(&canonical, "\n%s", publishing->receivers[i].agent->name);
-    const bool failed = body.failed || canonical.failed;
+    const bool failed = canonical.failed;
     if (!failed)
         base_sha256(canonical.data, canonical.size, publishing->request_digest);
     base_buffer_free(&canonical);
+    return !failed;
+}
+
+/* The request for a broadcast. */
+static enum handoff_code write_prepared(struct publishing *publishing, yyjson_val *request,
+                                        struct handoff_error *error)
+{
+    struct base_buffer body = {.arena = &publishing->arena};
+    if (yyjson_obj_get(request, "target_agent") || yyjson_obj_get(request, "channel"))
+        write_broadcast(&body, request, publishing->channel.name);
+    else
+        insert_broadcast(&body, request, publishing->body, publishing->channel.name);
     publishing->body = base_buffer_span(&body);
-    return failed ? handoff_error_no_memory(error) : HANDOFF_OK;
+    const bool identified = publishing->key.size == 0 || identify_request(publishing, request);
+    return body.failed || !identified ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
 /* What is no JSON, or no object, is left as it is, and refused by its assembly. Any thread. */

@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- What wrk sends and how it tells what it measured; see load.py.
 --
---   wrk ... -s delivery.lua URL -- BODIES [PAUSE_MS]
+--   wrk ... -s delivery.lua URL -- BODIES [PAUSE_MS [WAIT_S]]
 --
 -- BODIES has one JSON document in a line; they are sent in turn. PAUSE_MS: how long a connection
 -- rests before a request, on the average, for a load below what the server can take. The pauses are
--- drawn, so that the connections do not march in step.
+-- drawn, so that the connections do not march in step. WAIT_S: answered within this time when it is settled.
 --
 -- Each request is the first handoff of a new task: one that is known would be continued.
 
@@ -15,6 +15,10 @@ local task = os.time() % 100000 * 10000000
 function init(args)
    wrk.method = "POST"
    wrk.headers["Content-Type"] = "application/json"
+   local wait = tonumber(args[3] or 0)
+   if wait > 0 then
+      wrk.headers["Prefer"] = string.format("wait=%d", wait)
+   end
    for line in io.lines(args[1]) do
       requests[#requests + 1] = wrk.format(nil, nil, nil, line)
    end

@@ -131,10 +131,11 @@ def fill(api, count, connections=32):
         list(pool.map(lambda first: put_memories(api, range(first, count, connections)), range(connections)))
 
 
-def wrk(server, bodies, connections, seconds, pause_ms=0):
-    """One run: what wrk tells, and the CPU time of the server for each request."""
+def wrk(server, bodies, connections, seconds, pause_ms=0, wait_s=0):
+    """One run: what wrk tells, and the CPU time of the server for each request. wait_s: see delivery.lua."""
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "--latency",
-               "-s", str(HERE / "delivery.lua"), server.url, "--", str(bodies), str(pause_ms)]
+               "-s", str(HERE / "delivery.lua"), server.url, "--", str(bodies), str(pause_ms),
+               str(wait_s)]
     before = server.cpu_seconds()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     used = server.cpu_seconds() - before

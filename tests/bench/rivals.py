@@ -188,3 +188,7 @@ class Ours(Daemon):
                     f'{label}="{value}"' in line for label, value in labels.items()):
                 total += float(line.rpartition(" ")[2])
         return total
+
+    def longest_turn_ms(self):
+        """Of the API's loops, since the start."""
+        return 1000 * self.counter("handoff_exporter_loop_turn_max_seconds", loop="api")

@@ -3,12 +3,16 @@
  * wrong on the thread that checks a store. */
 #include "client/store/sqlite/addressed.h"
 
-/* The task's first envelope, where another than ?2 has it; whether the task is listed. */
+/* The task's first envelope, where another than ?2 has it; whether the task is listed. One that is
+   not has no more than one other, which is most often what ?2 continues or delivers: then the
+   envelopes that wait for the index of tasks are not looked through. */
 static const char find_other[] =
-    "SELECT coalesce(listed, (SELECT min(seq) FROM task_envelopes"
-    " WHERE task_id = ?1 AND seq <> ?2)), listed IS NOT NULL FROM (SELECT"
-    " (SELECT seq FROM addressed WHERE task_id = ?1 AND agent = '' AND open = 0 LIMIT 1) AS "
-    "listed)";
+    "SELECT coalesce(listed, (SELECT e.seq FROM lineage l JOIN envelopes e ON e.seq = l.parent"
+    "  WHERE l.child = ?2 AND e.task_id = ?1 LIMIT 1),"
+    " (SELECT min(seq) FROM task_envelopes WHERE task_id = ?1 AND seq <> ?2)),"
+    " listed IS NOT NULL FROM (SELECT"
+    " (SELECT seq FROM addressed WHERE task_id = ?1 AND agent = '' AND open = 0 LIMIT 1)"
+    " AS listed)";
 
 static enum handoff_code find_other_envelope(struct handoff_db *db, int64_t seq,
                                              struct base_span task_id, int64_t *other,
@@ -42,8 +46,29 @@ static enum handoff_code list_envelope(struct handoff_db *db, int64_t seq,
     return handoff_db_do(db, insert, error);
 }
 
+enum handoff_code handoff_addressed_begin(struct handoff_db *db, int64_t seq,
+                                          struct base_span task_id,
+                                          const struct handoff_addressees *to,
+                                          struct handoff_error *error)
+{
+    sqlite3_stmt *insert =
+        handoff_db_statement(db,
+                             "INSERT OR IGNORE INTO addressed (task_id, agent, open, seq)"
+                             " VALUES (?1, '', 0, ?2), (?1, ?3, 1, ?2), (?1, ?4, 1, ?2)",
+                             error);
+    if (!insert)
+        return handoff_db_failure(db, NULL);
+    handoff_db_bind_text(insert, 1, task_id);
+    sqlite3_bind_int64(insert, 2, seq);
+    handoff_db_bind_text(insert, 3, to->asked);
+    handoff_db_bind_text(insert, 4, to->given);
+    return handoff_db_do(db, insert, error);
+}
+
 enum handoff_code handoff_addressed_add(struct handoff_db *db, int64_t seq,
-                                        struct base_span task_id, struct handoff_error *error)
+                                        struct base_span task_id,
+                                        const struct handoff_addressees *to,
+                                        struct handoff_error *error)
 {
     int64_t other;
     bool is_listed;
@@ -52,7 +77,10 @@ enum handoff_code handoff_addressed_add(struct handoff_db *db, int64_t seq,
         return code;
     if (!is_listed)
         code = list_envelope(db, other, error);
-    return code == HANDOFF_OK ? list_envelope(db, seq, error) : code;
+    if (code != HANDOFF_OK)
+        return code;
+    return to ? handoff_addressed_begin(db, seq, task_id, to, error)
+              : list_envelope(db, seq, error);
 }
 
 static enum handoff_code is_envelope_listed(struct handoff_db *db, int64_t seq, bool *listed,

@@ -22,11 +22,25 @@
 
 #include "client/store/sqlite/database.h"
 
-/* Writer thread, in the transaction that stores the envelope, behind its contribution. Only for a
-   task that may have another envelope. */
+/* Of what was just stored, so that nothing continues it and no attempt was made. */
+struct handoff_addressees {
+    struct base_span asked, given; /* often the same */
+    bool more_follow; /* in this transaction; so the task is listed with its first envelope */
+};
+
+/* Writer thread, in the transaction that stores the envelope, behind its contribution and its
+   handoff. Only for a task that may have another envelope. `to`: what the view would say of it, for
+   a fraction of the work; NULL: the view is asked. */
 enum handoff_code handoff_addressed_add(struct handoff_db *db, int64_t seq,
                                         struct base_span task_id,
+                                        const struct handoff_addressees *to,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Likewise of the first envelope of a task, where more follow. */
+enum handoff_code handoff_addressed_begin(struct handoff_db *db, int64_t seq,
+                                          struct base_span task_id,
+                                          const struct handoff_addressees *to,
+                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Writer thread, in the transaction that gave the envelope a handoff, or replaced it. For both, a
    trigger would cost every handoff more than this look at whether its task is listed. */

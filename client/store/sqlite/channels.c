@@ -60,6 +60,17 @@ static enum handoff_code refuse_published(const struct base_uuid *id, struct han
                              text);
 }
 
+/* A task with deliveries is listed. */
+static enum handoff_code list_published(struct handoff_db *db, int64_t seq,
+                                        const struct handoff_store_publish *publish,
+                                        struct handoff_error *error)
+{
+    const struct handoff_addressees to = {.asked = publish->put.target,
+                                          .given = publish->put.target,
+                                          .more_follow = publish->deliveries > 0};
+    return handoff_envelope_list(db, seq, publish->put.task_id, &to, error);
+}
+
 /* The envelope's number. *known: the same publication is there already, since a commit that failed
    was made after all. */
 static enum handoff_code put_published_envelope(struct handoff_db *db,
@@ -80,7 +91,9 @@ static enum handoff_code put_published_envelope(struct handoff_db *db,
                    : code;
     }
     code = handoff_envelope_insert(db, &publish->put, row_bytes, seq, error);
-    if (code != HANDOFF_OK || *seq != 0)
+    if (code == HANDOFF_OK && *seq != 0)
+        return list_published(db, *seq, publish, error);
+    if (code != HANDOFF_OK)
         return code;
     *known = true;
     return find_publication_row(db, &publish->put.id, seq, error);

@@ -12,6 +12,7 @@
 #include "lib/base/arena.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 /* For statements whose parameters are one or two numbers. */
 static enum handoff_code do_with(struct handoff_db *db, const char *text, int64_t first,
@@ -49,14 +50,16 @@ static bool is_nil(const struct base_uuid *id)
     return memcmp(id, &nil, sizeof nil) == 0;
 }
 
+/* root NULL: it has no parent. */
 static enum handoff_code insert_contribution(struct handoff_db *db, int64_t seq,
                                              const struct handoff_store_put_envelope *put,
+                                             const struct base_uuid *root,
                                              struct handoff_error *error)
 {
     sqlite3_stmt *insert = handoff_db_statement(
         db,
-        "INSERT INTO contributions (seq, hop, source, target, text, handed_off)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO contributions (seq, hop, source, target, text, handed_off, root)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         error);
     if (!insert)
         return handoff_db_failure(db, NULL);
@@ -66,32 +69,46 @@ static enum handoff_code insert_contribution(struct handoff_db *db, int64_t seq,
     handoff_db_bind_text(insert, 4, put->target);
     handoff_db_bind_text(insert, 5, put->contribution);
     sqlite3_bind_int(insert, 6, !put->finished);
+    if (root)
+        sqlite3_bind_blob(insert, 7, root->bytes, sizeof root->bytes, SQLITE_STATIC);
+    else
+        sqlite3_bind_null(insert, 7);
     return handoff_db_do(db, insert, error);
 }
 
 struct found_envelope {
-    int64_t seq; /* 0: neither it nor its contribution is there */
+    int64_t seq;           /* 0: neither it nor its contribution is there */
+    struct base_uuid root; /* its oldest ancestor, or itself */
     bool has_contribution, replaced;
 };
+
+static void read_root(sqlite3_stmt *row, int at, struct base_uuid *root)
+{
+    struct base_span found = handoff_db_column(row, at);
+    if (found.size == sizeof root->bytes)
+        memcpy(root->bytes, found.data, found.size);
+}
 
 static enum handoff_code find_by_id(struct handoff_db *db, const struct base_uuid *id,
                                     struct found_envelope *found, struct handoff_error *error)
 {
     sqlite3_stmt *find = handoff_db_statement(
         db,
-        "SELECT f.seq, c.seq IS NOT NULL, c.replaced_by IS NOT NULL FROM"
+        "SELECT f.seq, c.seq IS NOT NULL, c.replaced_by IS NOT NULL, c.root FROM"
         " (SELECT " HANDOFF_SEQ_OF_ID(
             "?1") " AS seq) f"
                   " LEFT JOIN contributions c ON c.seq = f.seq WHERE f.seq IS NOT NULL",
         error);
-    *found = (struct found_envelope){0};
+    *found = (struct found_envelope){.root = *id};
     if (!find)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_blob(find, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
-    if (handoff_db_row(find))
-        *found = (struct found_envelope){.seq = sqlite3_column_int64(find, 0),
-                                         .has_contribution = sqlite3_column_int(find, 1) == 1,
-                                         .replaced = sqlite3_column_int(find, 2) == 1};
+    if (handoff_db_row(find)) {
+        found->seq = sqlite3_column_int64(find, 0);
+        found->has_contribution = sqlite3_column_int(find, 1) == 1;
+        found->replaced = sqlite3_column_int(find, 2) == 1;
+        read_root(find, 3, &found->root);
+    }
     return handoff_db_end(db, find, error);
 }
 
@@ -129,33 +146,58 @@ static enum handoff_code insert_lineage(struct handoff_db *db, int64_t child, si
 
 /* A parent that an older version stored gets a row without a text: its envelope stands for it. An
  * edit has the parents of what it replaces, even where they were replaced meanwhile. */
-static enum handoff_code link_parent(struct handoff_db *db, int64_t child, size_t place,
-                                     const struct base_uuid *id, bool is_edit,
+static enum handoff_code find_parent(struct handoff_db *db, const struct base_uuid *id,
+                                     bool is_edit, struct found_envelope *parent,
                                      struct handoff_error *error)
 {
-    struct found_envelope parent;
-    enum handoff_code code = find_by_id(db, id, &parent, error);
-    if (code == HANDOFF_OK && parent.seq == 0)
+    enum handoff_code code = find_by_id(db, id, parent, error);
+    if (code == HANDOFF_OK && parent->seq == 0)
         return parent_is_gone(id, error);
-    if (code == HANDOFF_OK && parent.replaced && !is_edit)
+    if (code == HANDOFF_OK && parent->replaced && !is_edit)
         return parent_is_replaced(id, error);
-    if (code == HANDOFF_OK && !parent.has_contribution)
-        code = do_with(db, "INSERT INTO contributions (seq, hop) VALUES (?1, 0)", parent.seq, 0,
+    if (code == HANDOFF_OK && !parent->has_contribution)
+        code = do_with(db, "INSERT INTO contributions (seq, hop) VALUES (?1, 0)", parent->seq, 0,
                        error);
-    BASE_CHECK(code != HANDOFF_OK || parent.seq < child);
-    return code == HANDOFF_OK ? insert_lineage(db, child, place, parent.seq, error) : code;
+    return code;
 }
 
-static enum handoff_code set_contribution_root(struct handoff_db *db, int64_t seq,
-                                               struct handoff_error *error)
+/* Their numbers, and the oldest ancestor of all. */
+static enum handoff_code find_parents(struct handoff_db *db,
+                                      const struct handoff_store_put_envelope *put,
+                                      int64_t *parents, struct base_uuid *root,
+                                      struct handoff_error *error)
 {
-    return do_with(db,
-                   "UPDATE contributions SET root ="
-                   " (SELECT min(coalesce(p.root, e.id, p.id)) FROM lineage l"
-                   " JOIN contributions p ON p.seq = l.parent"
-                   " LEFT JOIN envelopes e ON e.seq = l.parent WHERE l.child = ?1)"
-                   " WHERE seq = ?1",
-                   seq, 0, error);
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < put->nparents && code == HANDOFF_OK; i++) {
+        struct found_envelope parent;
+        code = find_parent(db, &put->parents[i], !is_nil(&put->replaces), &parent, error);
+        parents[i] = parent.seq;
+        if (i == 0 || memcmp(&parent.root, root, sizeof *root) < 0)
+            *root = parent.root;
+    }
+    return code;
+}
+
+/* The parents are found before its row is inserted, since that names the root; their links come
+   behind it, since a trigger reads it. */
+static enum handoff_code insert_with_parents(struct handoff_db *db, int64_t seq,
+                                             const struct handoff_store_put_envelope *put,
+                                             struct handoff_error *error)
+{
+    struct base_uuid root;
+    int64_t one, *parents = put->nparents > 1 ? base_calloc(put->nparents, sizeof *parents) : &one;
+    if (!parents)
+        return handoff_error_no_memory(error);
+    enum handoff_code code = find_parents(db, put, parents, &root, error);
+    if (code == HANDOFF_OK)
+        code = insert_contribution(db, seq, put, put->nparents > 0 ? &root : NULL, error);
+    for (size_t i = 0; i < put->nparents && code == HANDOFF_OK; i++) {
+        BASE_CHECK(parents[i] < seq);
+        code = insert_lineage(db, seq, i, parents[i], error);
+    }
+    if (parents != &one)
+        base_free(parents);
+    return code;
 }
 
 /* Where the replaced one has no row yet, it is of an older version. */
@@ -194,11 +236,7 @@ enum handoff_code handoff_contribution_insert(struct handoff_db *db, int64_t seq
 {
     enum handoff_code code = HANDOFF_OK;
     if (put->contribution.data || put->nparents > 0)
-        code = insert_contribution(db, seq, put, error);
-    for (size_t i = 0; i < put->nparents && code == HANDOFF_OK; i++)
-        code = link_parent(db, seq, i, &put->parents[i], !is_nil(&put->replaces), error);
-    if (code == HANDOFF_OK && put->nparents > 0)
-        code = set_contribution_root(db, seq, error);
+        code = insert_with_parents(db, seq, put, error);
     if (code == HANDOFF_OK && !is_nil(&put->replaces))
         code = take_its_place(db, put, error);
     return code;

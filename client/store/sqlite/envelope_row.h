@@ -4,15 +4,25 @@
 #ifndef HANDOFF_STORE_SQLITE_ENVELOPE_ROW_H
 #define HANDOFF_STORE_SQLITE_ENVELOPE_ROW_H
 
+#include "client/store/sqlite/addressed.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/store.h"
 
 /* Inside a job's run: stores put's envelope (put->job is not looked at) and tells its seq, or 0
-   when the same one was there already. row_bytes: of the other rows that are stored with it. */
+   when the same one was there already. row_bytes: of the other rows that are stored with it. The
+   caller lists it next. */
 enum handoff_code handoff_envelope_insert(struct handoff_db *db,
                                           const struct handoff_store_put_envelope *put,
                                           int64_t row_bytes, int64_t *seq,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Lists who is addressed by an envelope that was just inserted (addressed.h): where it has a
+   handoff, once that is inserted too, since a list that changes costs as much again. `to`: as in
+   handoff_addressed_add. */
+enum handoff_code handoff_envelope_list(struct handoff_db *db, int64_t seq,
+                                        struct base_span task_id,
+                                        const struct handoff_addressees *to,
+                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* As handoff_store_get_envelope, by the number. */
 enum handoff_code handoff_envelope_look_up_seq(struct handoff_db *db, int64_t seq,

@@ -170,14 +170,22 @@ enum handoff_code handoff_envelope_insert(struct handoff_db *db,
     *seq = sqlite3_last_insert_rowid(db->sqlite);
     if (outside)
         handoff_body_log_named(db->body_log, &place, *seq);
-    const bool is_known = may_be_known(db, put->task_id);
-    if (db->known_tasks)
-        handoff_known_tasks_add(db->known_tasks, put->task_id);
     code = insert_state(db, *seq, put, row_bytes, error);
-    if (code == HANDOFF_OK)
-        code = handoff_contribution_insert(db, *seq, put, error);
-    return code == HANDOFF_OK && is_known ? handoff_addressed_add(db, *seq, put->task_id, error)
-                                          : code;
+    return code == HANDOFF_OK ? handoff_contribution_insert(db, *seq, put, error) : code;
+}
+
+enum handoff_code handoff_envelope_list(struct handoff_db *db, int64_t seq,
+                                        struct base_span task_id,
+                                        const struct handoff_addressees *to,
+                                        struct handoff_error *error)
+{
+    const bool is_known = may_be_known(db, task_id);
+    if (db->known_tasks)
+        handoff_known_tasks_add(db->known_tasks, task_id);
+    if (is_known)
+        return handoff_addressed_add(db, seq, task_id, to, error);
+    return to && to->more_follow ? handoff_addressed_begin(db, seq, task_id, to, error)
+                                 : HANDOFF_OK;
 }
 
 static enum handoff_code run_put_envelope(struct handoff_store_job *job, struct handoff_db *db,
@@ -186,6 +194,8 @@ static enum handoff_code run_put_envelope(struct handoff_store_job *job, struct 
     const struct handoff_store_put_envelope *put = (const void *)job;
     int64_t seq;
     enum handoff_code code = handoff_envelope_insert(db, put, 0, &seq, error);
+    if (code == HANDOFF_OK && seq != 0)
+        code = handoff_envelope_list(db, seq, put->task_id, NULL, error);
     if (code == HANDOFF_OK && seq != 0 && put->finished)
         code = finish_envelope_of(db, &put->id, put->created_ms, error);
     return code;

@@ -170,6 +170,17 @@ static bool is_of_publication(const struct handoff_store_accept *accept)
     return memcmp(&accept->publication, &nil, sizeof nil) != 0;
 }
 
+/* An envelope that was stored before may be listed. */
+static enum handoff_code list_accepted(struct handoff_db *db,
+                                       const struct handoff_store_accept *accept,
+                                       struct handoff_error *error)
+{
+    const struct handoff_addressees to = {.asked = accept->asked_target,
+                                          .given = accept->standing.target};
+    return accept->stored ? handoff_addressed_anew(db, accept->seq, error)
+                          : handoff_envelope_list(db, accept->seq, accept->put.task_id, &to, error);
+}
+
 static enum handoff_code run_accept(struct handoff_store_job *job, struct handoff_db *db,
                                     struct handoff_error *error)
 {
@@ -180,7 +191,7 @@ static enum handoff_code run_accept(struct handoff_store_job *job, struct handof
         return code;
     code = insert_handoff(db, accept, error);
     if (code == HANDOFF_OK)
-        code = handoff_addressed_anew(db, accept->seq, error);
+        code = list_accepted(db, accept, error);
     if (code == HANDOFF_OK)
         code = handoff_key_insert(db, accept->source, accept->idempotency_key, accept->seq,
                                   accept->request_digest, error);

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Publications of 8 KiB to 1, 10 and 100 receivers, beside single handoffs, NATS JetStream and Redis streams.
+
+    bench_channels.py [--rounds N] [--seconds S] [--receivers N,N] [--connections N] [--rivals NAME,NAME]
+                      [--beside BUILD_DIR] [--json FILE]
+
+A publisher sends the next publication when all receivers have acknowledged the one before; there are as many publishers
+as connections. Our load is wrk, our receivers are nginx, which acknowledges by header. NATS and Redis get the same
+bodies from one connection that has as many publications in progress, and their receivers consume over connections that
+stay open, in one Python process (streams.py). Each has durable consumers, one for each receiver, and is as durable as
+the table says; ours is synced to disk before the first delivery, and an acknowledgement before the publisher is told.
+
+What is counted are deliveries that were acknowledged. The rivals take turns, and a ratio is the median over rounds of
+those to the single handoffs of the same round. Exits with 1 if a goal is missed: at one receiver as many deliveries as
+single handoffs, at 10 and more 1.5 times as many. The stores are under $TMPDIR or /tmp, which should be a real disk.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+
+import load
+from rivals import Nginx, Ours
+from streams import Nats, Redis
+
+GOALS = {1: 1.0, 10: 1.5, 100: 1.5}
+STREAMS = {"nats": Nats, "redis": Redis}
+SINGLE, CHANNEL = "single", "channel"
+OURS = "synced before it is delivered, and before an acknowledgement is told"
+NAMES = {SINGLE: "ours, single handoffs", CHANNEL: "ours, a channel", "nats": Nats.NAME, "redis": Redis.NAME}
+DURABILITY = {SINGLE: OURS, CHANNEL: OURS, "nats": Nats.DURABILITY, "redis": Redis.DURABILITY}
+WAIT = 30  # seconds in which all receivers have acknowledged
+
+
+def publication(number):
+    """The same request, for a channel."""
+    request = json.loads(load.handoff(number))
+    del request["target_agent"]
+    return json.dumps({"request": request})
+
+
+class Channel(Ours):
+    """The daemon, with a channel whose receivers are all behind nginx."""
+
+    def __init__(self, nginx, receivers, program):
+        agents = {f"receiver-{n}": {"url": f"{nginx.url}/{n}", "token_budget": 1000000} for n in range(receivers)}
+        agents["coder"] = {"url": nginx.url, "token_budget": 1000000}
+        super().__init__("full", None, program=program, sections={
+            "agents": agents, "channels": {"news": {"receivers": [name for name in agents if name != "coder"]}}})
+
+    @property
+    def url(self):
+        return f"{self.api.url}/v1/channels/news/publish"
+
+
+def measure_ours(nginx, bodies, receivers, options):
+    """receivers 0: single handoffs"""
+    program = options.beside and str(pathlib.Path(options.beside) / "exporter" / "handoff-exporter")
+    server = Channel(nginx, receivers, program) if receivers else Ours("full", nginx.url, program=program)
+    with server as daemon:
+        told = load.wrk(daemon, bodies, options.connections, options.seconds, wait_s=WAIT)
+        acknowledged = daemon.counter("handoff_handoffs_total", outcome="acknowledged")
+        turn = daemon.longest_turn_ms()
+    deliveries = told["requests"] * max(receivers, 1)
+    if told["errors"] or acknowledged < deliveries:
+        raise SystemExit(f"{told['errors']} requests failed; {acknowledged:.0f} of {deliveries} were acknowledged")
+    return {"per_second": told["per_second"] * max(receivers, 1), "cpu_us": told["cpu_us"] / max(receivers, 1),
+            "turn_ms": turn}
+
+
+def run_one(name, nginx, bodies, receivers, options):
+    if name in STREAMS:
+        with STREAMS[name](receivers) as streams:
+            return streams.run(bodies[SINGLE].read_bytes().splitlines(), options.connections, options.seconds)
+    return measure_ours(nginx, bodies[name], receivers if name == CHANNEL else 0, options)
+
+
+def take_turns(nginx, bodies, receivers, options):
+    runs = {name: [] for name in options.rivals}
+    for number in range(options.rounds):
+        for name in options.rivals if number % 2 == 0 else reversed(options.rivals):
+            runs[name].append(run_one(name, nginx, bodies, receivers, options))
+    return runs
+
+
+def summarize(runs):
+    summary = {}
+    for name, found in runs.items():
+        summary[name] = load.median_of(found)
+        summary[name]["ratio"] = statistics.median(
+            one["per_second"] / single["per_second"] for one, single in zip(found, runs[SINGLE]))
+    return summary
+
+
+def print_table(receivers, summary):
+    print(f"\n{receivers} receiver{'s' if receivers > 1 else ''}\n")
+    print("| | deliveries acknowledged/s | to single handoffs | CPU us each | longest turn ms | durability |")
+    print("|---|---|---|---|---|---|")
+    for name, row in summary.items():
+        turn = f"{row['turn_ms']:.1f}" if "turn_ms" in row else ""
+        print(f"| {NAMES[name]} | {row['per_second']:,.0f} | {row['ratio']:.2f} | {row['cpu_us']:.0f} | {turn} |"
+              f" {DURABILITY[name]} |", flush=True)
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--connections", type=int, default=100)
+    parser.add_argument("--receivers", default="1,10,100", type=lambda text: [int(word) for word in text.split(",")])
+    parser.add_argument("--rivals", default=",".join(NAMES), type=lambda text: text.split(","))
+    parser.add_argument("--beside", metavar="BUILD_DIR", help="measure the daemon of this build tree")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args()
+    options.rivals = [SINGLE, *(name for name in options.rivals if name != SINGLE)]
+    return options
+
+
+def main():
+    options = parse_options()
+    result = {"machine": load.machine(), "rounds": options.rounds, "receivers": {}}
+    print(f"{result['machine']}; {options.rounds} rounds of {options.seconds} s, {options.connections} publishers")
+    missed = []
+    with tempfile.TemporaryDirectory(prefix="handoff-bench-") as folder, Nginx() as nginx:
+        bodies = {SINGLE: load.write_bodies(folder), CHANNEL: load.write_bodies(folder, publication)}
+        for receivers in options.receivers:
+            summary = summarize(take_turns(nginx, bodies, receivers, options))
+            print_table(receivers, summary)
+            result["receivers"][receivers] = summary
+            goal = GOALS.get(receivers, 1.5)
+            if CHANNEL in summary and summary[CHANNEL]["ratio"] < goal:
+                missed.append(f"{receivers} receivers: {summary[CHANNEL]['ratio']:.2f} of {goal}")
+    print("\n" + ("goals missed: " + "; ".join(missed) if missed else "all goals met"))
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(result, file, indent=1)
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
