@@ -9,6 +9,7 @@
  * thread. The answer comes when the publication is durable, or when the last of its deliveries has
  * settled, or when the time for that is over.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/assemble/visibility.h"
@@ -234,13 +235,6 @@ static void delivery_settled(struct handoff_waiter *waiter, const struct handoff
         answer_settled(publishing);
 }
 
-static void count_unsettled(struct publishing *publishing)
-{
-    publishing->unsettled = 0;
-    for (size_t i = 0; i < publishing->nreceivers; i++)
-        publishing->unsettled += publishing->receivers[i].waiter.delivery != NULL;
-}
-
 /* Two concurrent calls with one key, or for one envelope: the store took the other. False: it was
    neither. */
 static bool finds_other_publication(struct publishing *publishing,
@@ -460,7 +454,7 @@ static enum handoff_code hand_over_publication(struct publishing *publishing,
     if (!publication->receivers || !keep_made(publishing, submission, publication->at_ms))
         return handoff_error_no_memory(error);
     enum handoff_code code = handoff_engine_publish(publishing->loop->lane, publication, error);
-    count_unsettled(publishing);
+    publishing->unsettled = code == HANDOFF_OK && publishing->waits ? publishing->nreceivers : 0;
     return code;
 }
 
@@ -839,13 +833,29 @@ static void prepare_publishing(struct publishing *publishing)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static bool has_receiver(const struct publishing *publishing, const struct handoff_agent *agent)
+static int compare_agents(const void *one, const void *other)
 {
-    for (size_t i = 0; i < publishing->nreceivers; i++) {
-        if (publishing->receivers[i].agent == agent)
-            return true;
-    }
-    return false;
+    const struct handoff_agent *const *a = one, *const *b = other;
+    return (*a > *b) - (*a < *b);
+}
+
+/* A thousand may be named: sorted, since comparing each with each would hold the loop. */
+static enum handoff_code refuse_named_twice(const struct publishing *publishing,
+                                            struct handoff_error *error)
+{
+    const size_t count = publishing->nreceivers;
+    const struct handoff_agent **sorted = base_calloc(count + 1, sizeof(void *)), *twice = NULL;
+    if (!sorted)
+        return handoff_error_no_memory(error);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = publishing->receivers[i].agent;
+    qsort(sorted, count, sizeof(void *), compare_agents);
+    for (size_t i = 1; i < count; i++)
+        twice = sorted[i] == sorted[i - 1] ? sorted[i] : twice;
+    base_free(sorted);
+    return twice ? handoff_error_set(error, HANDOFF_ERR_INVALID, "each receiver is named once",
+                                     "receivers", twice->name)
+                 : HANDOFF_OK;
 }
 
 static enum handoff_code add_receiver(struct publishing *publishing, const char *name,
@@ -855,9 +865,6 @@ static enum handoff_code add_receiver(struct publishing *publishing, const char 
     struct handoff_agent *agent = handoff_agents_find(agents, base_span_text(name));
     if (!agent)
         return handoff_agents_refuse_unknown(agents, base_span_text(name), "receivers", error);
-    if (has_receiver(publishing, agent))
-        return handoff_error_set(error, HANDOFF_ERR_INVALID, "each receiver is named once",
-                                 "receivers", name);
     BASE_CHECK(publishing->nreceivers < publishing->room);
     publishing->receivers[publishing->nreceivers++] =
         (struct publishing_receiver){.publishing = publishing, .agent = agent};
@@ -872,7 +879,7 @@ static enum handoff_code add_named(struct publishing *publishing,
     const char *const *names = options->receivers;
     for (size_t i = 0; names && i < publishing->room && code == HANDOFF_OK; i++)
         code = add_receiver(publishing, names[i], error);
-    return code;
+    return code == HANDOFF_OK ? refuse_named_twice(publishing, error) : code;
 }
 
 /* Without those that come to it by themselves, and subscribers that a reload has taken away. */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publishes an envelope, see publish.h. On the lane of the publisher. */
+/*
+ * Publishes an envelope, see publish.h. The deliveries are made some at a time, since a thousand of
+ * them would hold the loop for milliseconds; then they begin, all at once, so that those of several
+ * publications begin in the order of their commits. On the lane of the publisher.
+ */
 #include "client/deliver/publish.h"
 
 #include <string.h>
@@ -11,18 +15,24 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-enum { PUBLICATION_MAGIC = 0x7075626c };
+/* Making one takes 2 us. */
+enum { PUBLICATION_MAGIC = 0x7075626c, MADE_IN_TURN = 128 };
 
 /* From the call to the commit. */
 struct pending_publication {
     unsigned magic;
     struct handoff_lane *lane;
+    struct base_mail more; /* to its own lane: the next deliveries are to be made */
+    struct handoff_submission submission;
+    struct handoff_publication_receiver *receivers;
+    size_t nreceivers;
+    struct handoff_store_unit unit;
     struct handoff_store_publish write;
     struct handoff_store_job end; /* of its unit */
     struct handoff_shared_envelope *shared;
-    struct base_arena arena; /* of the texts that the write needs */
-    struct handoff_delivery **deliveries;
-    size_t ndeliveries;
+    struct base_arena arena;              /* of the texts and receivers */
+    struct handoff_delivery **deliveries; /* of the receivers; NULL: not made yet */
+    size_t nmade;                         /* receivers whose deliveries are made */
     void (*published)(void *context, const struct handoff_error *error);
     void *context;
 };
@@ -31,7 +41,6 @@ static void free_pending_publication(struct pending_publication *pending)
 {
     handoff_shared_envelope_release(&pending->shared);
     base_arena_free(&pending->arena);
-    base_free(pending->deliveries);
     pending->magic = 0;
     base_free(pending);
 }
@@ -109,19 +118,10 @@ static bool fill_write(struct pending_publication *pending,
 
 static void free_deliveries(struct pending_publication *pending)
 {
-    for (size_t i = 0; i < pending->ndeliveries; i++)
-        handoff_delivery_free(pending->deliveries[i]);
-}
-
-static struct handoff_submission shared_submission(struct pending_publication *pending,
-                                                   const struct handoff_publication *publication)
-{
-    struct handoff_submission submission = publication->submission;
-    submission.shared = pending->shared;
-    submission.idempotency_key = base_span(NULL, 0);
-    submission.stored = false;
-    submission.created_ms = publication->at_ms;
-    return submission;
+    for (size_t i = 0; i < pending->nreceivers; i++) {
+        if (pending->deliveries[i])
+            handoff_delivery_free(pending->deliveries[i]);
+    }
 }
 
 /* A child of the publication too, which adds nothing to its ledger. */
@@ -137,52 +137,119 @@ static struct handoff_submission projected_submission(const struct pending_publi
     return submission;
 }
 
-/* Makes all of them before any is entered, so that nothing has to be undone. */
-static bool make_deliveries(struct pending_publication *pending,
+/* What each delivery is made of, but for its receiver; it shares the rest. */
+static bool keep_submission(struct pending_publication *pending,
                             const struct handoff_publication *publication)
 {
-    const size_t count = publication->nreceivers;
-    const struct handoff_submission shared = shared_submission(pending, publication);
-    struct handoff_submission submission;
-    pending->deliveries = base_calloc(count + 1, sizeof(struct handoff_delivery *));
-    for (size_t i = 0; pending->deliveries && i < count; i++) {
-        const struct handoff_publication_receiver *receiver = &publication->receivers[i];
-        if (receiver->projection)
-            submission = projected_submission(pending, receiver->projection);
-        else
-            submission = shared;
-        submission.id = receiver->id;
-        submission.target = base_span(receiver->agent->name, receiver->agent->name_size);
-        submission.parked_for = receiver->parked_for;
-        struct handoff_delivery *delivery = handoff_delivery_make(pending->lane, &submission);
-        if (!delivery)
-            return false;
-        pending->deliveries[pending->ndeliveries++] = delivery;
-        if (!handoff_delivery_join_feed(delivery, publication->channel))
-            return false;
-    }
-    return pending->deliveries != NULL;
+    const struct handoff_submission *from = &publication->submission;
+    struct handoff_submission *submission = &pending->submission;
+    *submission = (struct handoff_submission){.shared = pending->shared,
+                                              .cut_at = from->cut_at,
+                                              .cut_size = from->cut_size,
+                                              .hop = from->hop,
+                                              .source = pending->write.source,
+                                              .task_id = pending->write.put.task_id,
+                                              .pattern = from->pattern,
+                                              .created_ms = publication->at_ms,
+                                              .deadline_ms = from->deadline_ms,
+                                              .tokens = from->tokens};
+    memcpy(submission->digest, from->digest, sizeof submission->digest);
+    return keep_published_text(pending, from->summary, &submission->summary) &&
+           keep_published_text(pending, from->traceparent, &submission->traceparent) &&
+           keep_published_text(pending, from->tracestate, &submission->tracestate);
 }
 
-static void submit_publication(struct pending_publication *pending,
-                               const struct handoff_publication *publication)
+static bool keep_receivers(struct pending_publication *pending,
+                           const struct handoff_publication *publication)
+{
+    const size_t count = publication->nreceivers, size = sizeof *pending->receivers;
+    pending->receivers = base_arena_calloc(&pending->arena, count + 1, size);
+    pending->deliveries = base_arena_calloc(&pending->arena, count + 1, sizeof(void *));
+    if (!pending->receivers || !pending->deliveries)
+        return false;
+    if (count > 0)
+        memcpy(pending->receivers, publication->receivers, count * size);
+    pending->nreceivers = count;
+    return true;
+}
+
+static bool make_delivery(struct pending_publication *pending, size_t at,
+                          struct handoff_submission *submission)
+{
+    const struct handoff_publication_receiver *receiver = &pending->receivers[at];
+    submission->id = receiver->id;
+    submission->target = base_span(receiver->agent->name, receiver->agent->name_size);
+    submission->parked_for = receiver->parked_for;
+    pending->deliveries[at] = handoff_delivery_make(pending->lane, submission);
+    return pending->deliveries[at] &&
+           handoff_delivery_join_feed(pending->deliveries[at], pending->write.channel);
+}
+
+/* In the call, as long as their envelopes are lent. */
+static bool make_projected(struct pending_publication *pending)
+{
+    bool memory = true;
+    for (size_t i = 0; i < pending->nreceivers && memory; i++) {
+        const struct handoff_submission *projection = pending->receivers[i].projection;
+        if (!projection)
+            continue;
+        struct handoff_submission submission = projected_submission(pending, projection);
+        memory = make_delivery(pending, i, &submission);
+    }
+    return memory;
+}
+
+/* All of them are made before any begins, so that nothing has to be undone. false: no memory. */
+static bool make_some(struct pending_publication *pending)
+{
+    bool memory = true;
+    for (size_t made = 0; made < MADE_IN_TURN && pending->nmade < pending->nreceivers && memory;
+         made++) {
+        const size_t at = pending->nmade++;
+        if (!pending->deliveries[at])
+            memory = make_delivery(pending, at, &pending->submission);
+    }
+    return memory;
+}
+
+static void submit_publication(struct pending_publication *pending)
 {
     struct handoff_store *store = pending->lane->engine->options.store;
-    struct handoff_store_unit unit = {0};
+    struct handoff_store_unit *unit = &pending->unit;
     struct handoff_store_job *job = &pending->write.put.job;
     job->mailbox = pending->lane->mailbox;
     job->done = publication_written;
-    job->unit = &unit;
-    pending->lane->awaited++;
+    job->unit = unit;
     handoff_store_publish(store, &pending->write);
-    for (size_t i = 0; i < pending->ndeliveries; i++)
-        handoff_delivery_start_of_publication(pending->deliveries[i],
-                                              publication->receivers[i].agent, &unit,
-                                              publication->receivers[i].waiter);
+    for (size_t i = 0; i < pending->nreceivers; i++)
+        handoff_delivery_start_of_publication(pending->deliveries[i], pending->receivers[i].agent,
+                                              unit, pending->receivers[i].waiter);
     pending->end = (struct handoff_store_job){
-        .mailbox = pending->lane->mailbox, .done = publication_over, .unit = &unit};
+        .mailbox = pending->lane->mailbox, .done = publication_over, .unit = unit};
     handoff_store_end_unit(store, &pending->end);
-    handoff_store_submit_unit(store, &unit, &pending->lane->writes);
+    handoff_store_submit_unit(store, unit, &pending->lane->writes);
+}
+
+static void fail_publication(struct pending_publication *pending)
+{
+    struct handoff_error error;
+    handoff_error_no_memory(&error);
+    free_deliveries(pending);
+    pending->lane->awaited--;
+    pending->published(pending->context, &error);
+    free_pending_publication(pending);
+}
+
+static void make_more(struct base_mail *mail)
+{
+    struct pending_publication *pending = BASE_CONTAINER_OF(mail, struct pending_publication, more);
+    BASE_CHECK_MAGIC(pending, PUBLICATION_MAGIC);
+    if (!make_some(pending))
+        fail_publication(pending);
+    else if (pending->nmade < pending->nreceivers)
+        base_mailbox_post(pending->lane->mailbox, &pending->more);
+    else
+        submit_publication(pending);
 }
 
 /* ---- the call ---------------------------------------------------------------------------------
@@ -196,6 +263,7 @@ static struct pending_publication *make_pending(struct handoff_lane *lane,
         return NULL;
     pending->magic = PUBLICATION_MAGIC;
     pending->lane = lane;
+    pending->more.deliver = make_more;
     pending->published = publication->published;
     pending->context = publication->context;
     base_arena_init(&pending->arena, 0);
@@ -203,7 +271,8 @@ static struct pending_publication *make_pending(struct handoff_lane *lane,
         handoff_shared_envelope_new(&publication->submission.id, publication->submission.envelope,
                                     publication->excerpt_lines, publication->passed_on);
     if (pending->shared && fill_write(pending, publication) &&
-        make_deliveries(pending, publication))
+        keep_submission(pending, publication) && keep_receivers(pending, publication) &&
+        make_projected(pending) && make_some(pending))
         return pending;
     free_deliveries(pending);
     free_pending_publication(pending);
@@ -220,7 +289,11 @@ enum handoff_code handoff_engine_publish(struct handoff_lane *lane,
     struct pending_publication *pending = make_pending(lane, publication);
     if (!pending)
         return handoff_error_no_memory(error);
-    submit_publication(pending, publication);
+    lane->awaited++;
+    if (pending->nmade < pending->nreceivers)
+        base_mailbox_post(lane->mailbox, &pending->more);
+    else
+        submit_publication(pending);
     return HANDOFF_OK;
 }
 

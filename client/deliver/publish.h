@@ -38,7 +38,8 @@ struct handoff_publication {
     void *context;
 };
 
-/* OK: `published` will be called. Otherwise nothing was stored: shutting_down, out_of_memory. In
+/* OK: `published` will be called; where there are many receivers, their deliveries begin some turns
+   of the loop later. Otherwise nothing was stored: shutting_down, out_of_memory. In
    force for deliveries are neither circuits nor limits, as for a successor. */
 enum handoff_code handoff_engine_publish(struct handoff_lane *lane,
                                          const struct handoff_publication *publication,

@@ -33,6 +33,8 @@ enum handoff_code base_mailbox_init(struct base_mailbox *mailbox, struct handoff
                                  "out of file descriptors (event loop); raise the open file limit",
                                  "eventfd", strerror(errno));
     atomic_init(&mailbox->newest, NULL);
+    mailbox->oldest = NULL;
+    mailbox->end = &mailbox->oldest;
     mailbox->magic = MAGIC;
     return HANDOFF_OK;
 }
@@ -64,34 +66,52 @@ void base_mailbox_post(struct base_mailbox *mailbox, struct base_mail *mail)
         write_event(fd);
 }
 
-static struct base_mail *in_order(struct base_mail *newest)
+/* Behind those that were taken before, the oldest first. */
+static void take_mail(struct base_mailbox *mailbox)
 {
     struct base_mail *oldest = NULL;
+    struct base_mail *newest =
+        atomic_exchange_explicit(&mailbox->newest, NULL, memory_order_acquire);
+    struct base_mail **end = newest ? &newest->next : mailbox->end;
     while (newest) {
         struct base_mail *next = newest->next;
         newest->next = oldest;
         oldest = newest;
         newest = next;
     }
-    return oldest;
+    *mailbox->end = oldest;
+    mailbox->end = end;
+}
+
+static struct base_mail *next_mail(struct base_mailbox *mailbox)
+{
+    struct base_mail *mail = mailbox->oldest;
+    mailbox->oldest = mail->next;
+    if (!mailbox->oldest)
+        mailbox->end = &mailbox->oldest;
+    return mail;
+}
+
+size_t base_mailbox_run_some(struct base_mailbox *mailbox, size_t at_most)
+{
+    BASE_CHECK_MAGIC(mailbox, MAGIC);
+    uint64_t count;
+    size_t delivered = 0;
+    ssize_t got = read(mailbox->fd, &count, sizeof count);
+    BASE_CHECK(got == (ssize_t)sizeof count || errno == EAGAIN || errno == EINTR);
+    take_mail(mailbox);
+    for (; mailbox->oldest && delivered < at_most; delivered++) {
+        struct base_mail *mail = next_mail(mailbox);
+        mail->deliver(mail); /* which may release it */
+    }
+    if (mailbox->oldest)
+        write_event(mailbox->fd);
+    return delivered;
 }
 
 size_t base_mailbox_run(struct base_mailbox *mailbox)
 {
-    BASE_CHECK_MAGIC(mailbox, MAGIC);
-    uint64_t count;
-    ssize_t got = read(mailbox->fd, &count, sizeof count);
-    BASE_CHECK(got == (ssize_t)sizeof count || errno == EAGAIN || errno == EINTR);
-    struct base_mail *mail =
-        in_order(atomic_exchange_explicit(&mailbox->newest, NULL, memory_order_acquire));
-    size_t delivered = 0;
-    while (mail) {
-        struct base_mail *next = mail->next; /* deliver may release the mail */
-        mail->deliver(mail);
-        mail = next;
-        delivered++;
-    }
-    return delivered;
+    return base_mailbox_run_some(mailbox, SIZE_MAX);
 }
 
 size_t base_mailbox_wait(struct base_mailbox *mailbox, int timeout_ms)
@@ -107,7 +127,7 @@ void base_mailbox_free(struct base_mailbox *mailbox)
     if (mailbox->magic == 0)
         return;
     BASE_CHECK_MAGIC(mailbox, MAGIC);
-    BASE_CHECK(atomic_load(&mailbox->newest) == NULL);
+    BASE_CHECK(atomic_load(&mailbox->newest) == NULL && !mailbox->oldest);
     close(mailbox->fd);
     mailbox->magic = 0;
 }

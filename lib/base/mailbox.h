@@ -26,6 +26,7 @@ struct base_mailbox {
     unsigned magic;
     int fd;
     _Atomic(struct base_mail *) newest; /* any thread pushes, the owner takes all */
+    struct base_mail *oldest, **end;    /* the owner's: taken, and not yet delivered */
 };
 
 enum handoff_code base_mailbox_init(struct base_mailbox *mailbox,
@@ -46,6 +47,9 @@ void base_mailbox_wake(struct base_mailbox *mailbox);
 /* The owner: delivers what has arrived, in the order of posting, and returns how many. A mail's
    memory may be released by its own deliver. Mail that arrives meanwhile waits for the next run. */
 size_t base_mailbox_run(struct base_mailbox *mailbox);
+
+/* The same for the oldest `at_most`; with more, the descriptor stays readable. */
+size_t base_mailbox_run_some(struct base_mailbox *mailbox, size_t at_most);
 
 /* The owner: blocks until there is mail, or timeout_ms passed (-1: for ever), then runs. For
    programs without a loop. */

@@ -5,8 +5,8 @@
     bench_channels.py [--rounds N] [--seconds S] [--receivers N,N] [--connections N] [--rivals NAME,NAME]
                       [--beside BUILD_DIR] [--json FILE]
 
-A publisher sends the next publication when all receivers have acknowledged the one before; there are as many publishers
-as connections. Our load is wrk, our receivers are nginx, which acknowledges by header. NATS and Redis get the same
+A publisher sends the next publication when all receivers have acknowledged the one before. There are as many publishers as
+connections, and with many receivers fewer, so that at most ten deliveries for each connection are in progress. Our load is wrk, our receivers are nginx, which acknowledges by header. NATS and Redis get the same
 bodies from one connection that has as many publications in progress, and their receivers consume over connections that
 stay open, in one Python process (streams.py). Each has durable consumers, one for each receiver, and is as durable as
 the table says; ours is synced to disk before the first delivery, and an acknowledgement before the publisher is told.
@@ -57,12 +57,16 @@ class Channel(Ours):
         return f"{self.api.url}/v1/channels/news/publish"
 
 
+def publishers(receivers, options):
+    return max(1, min(options.connections, 10 * options.connections // max(receivers, 1)))
+
+
 def measure_ours(nginx, bodies, receivers, options):
     """receivers 0: single handoffs"""
     program = options.beside and str(pathlib.Path(options.beside) / "exporter" / "handoff-exporter")
     server = Channel(nginx, receivers, program) if receivers else Ours("full", nginx.url, program=program)
     with server as daemon:
-        told = load.wrk(daemon, bodies, options.connections, options.seconds, wait_s=WAIT)
+        told = load.wrk(daemon, bodies, publishers(receivers, options), options.seconds, wait_s=WAIT)
         acknowledged = daemon.counter("handoff_handoffs_total", outcome="acknowledged")
         turn = daemon.longest_turn_ms()
     deliveries = told["requests"] * max(receivers, 1)
@@ -75,7 +79,8 @@ def measure_ours(nginx, bodies, receivers, options):
 def run_one(name, nginx, bodies, receivers, options):
     if name in STREAMS:
         with STREAMS[name](receivers) as streams:
-            return streams.run(bodies[SINGLE].read_bytes().splitlines(), options.connections, options.seconds)
+            return streams.run(bodies[SINGLE].read_bytes().splitlines(), publishers(receivers, options),
+                               options.seconds)
     return measure_ours(nginx, bodies[name], receivers if name == CHANNEL else 0, options)
 
 
@@ -123,7 +128,7 @@ def parse_options():
 def main():
     options = parse_options()
     result = {"machine": load.machine(), "rounds": options.rounds, "receivers": {}}
-    print(f"{result['machine']}; {options.rounds} rounds of {options.seconds} s, {options.connections} publishers")
+    print(f"{result['machine']}; {options.rounds} rounds of {options.seconds} s, {options.connections} connections")
     missed = []
     with tempfile.TemporaryDirectory(prefix="handoff-bench-") as folder, Nginx() as nginx:
         bodies = {SINGLE: load.write_bodies(folder), CHANNEL: load.write_bodies(folder, publication)}

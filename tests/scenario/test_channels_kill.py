@@ -3,11 +3,13 @@
 # soak: yes
 """All deliveries of a publication exist or none, at whatever instant the daemon is killed.
 
-Publications are sent under keys, and each is repeated until it is answered. Meanwhile the daemon is killed with SIGKILL
-and started again, and `handoffctl store check` checks what each kill left. At the end each key has one publication with
-one delivery for each receiver, and each receiver got each publication at least once, always under the same id.
+Each publisher has a task and publishes its parts in order, under keys, and repeats each until it is answered. Meanwhile the
+daemon is killed with SIGKILL and started again, and `handoffctl store check` checks what each kill left. At the end each key
+has one publication with one delivery for each receiver; each receiver got each publication at least once, always under the
+id that the books have, and at least as often as they have attempts; and those that asked for order (`ordered`) got the parts
+of a task in order.
 
-HANDOFF_CHANNEL_RECEIVERS, HANDOFF_CHANNEL_PUBLICATIONS, HANDOFF_CHANNEL_KILLS   how much
+HANDOFF_CHANNEL_RECEIVERS, HANDOFF_CHANNEL_PUBLICATIONS, HANDOFF_CHANNEL_KILLS   how much; 100, 1000 and 40 take some minutes
 HANDOFF_SEED   of the instants; printed
 """
 
@@ -28,7 +30,7 @@ from harness.receiver import Receiver, ack
 
 HANDOFFCTL = os.environ["HANDOFFCTL"]
 RECEIVERS = int(os.environ.get("HANDOFF_CHANNEL_RECEIVERS", "5"))
-PUBLICATIONS = int(os.environ.get("HANDOFF_CHANNEL_PUBLICATIONS", "40"))
+PUBLICATIONS = int(os.environ.get("HANDOFF_CHANNEL_PUBLICATIONS", "100"))
 KILLS = int(os.environ.get("HANDOFF_CHANNEL_KILLS", "4"))
 SEED = int(os.environ.get("HANDOFF_SEED") or random.SystemRandom().randrange(1 << 32))
 TOGETHER = 4   # publishers
@@ -50,6 +52,9 @@ class Kill(unittest.TestCase):
         self.names = [f"agent-{i}" for i in range(RECEIVERS - 1)]
         agents = {name: {"url": f"{self.receiver.url}/{name}"} for name in self.names}
         agents["agent-0"]["token_budget"] = 300  # it gets projections
+        self.ordered = self.names[::2]
+        for name in self.ordered:
+            agents[name]["ordered"] = True
         agents["puller"] = {"ordered": True}
         self.daemon = self.enterContext(daemon_with(
             agents, channels={"news": {"receivers": [*self.names, "puller"]}},
@@ -64,14 +69,18 @@ class Kill(unittest.TestCase):
         return None
 
     def publish(self, number):
-        body = {"request": {"source_agent": "planner", "task_id": f"task-{number}", "task_summary": f"part {number}",
-                            "execution_history": STEPS}}
+        body = {"request": {"source_agent": "planner", "task_id": f"task-{number % TOGETHER}", "new_chain": True,
+                            "task_summary": f"part {number}", "execution_history": STEPS}}
         while True:
             reply = self.call("POST", "/v1/channels/news/publish", body, idempotency_key=f"key-{number}")
             if reply:
                 self.made[number] = reply.json()
                 return
             time.sleep(PAUSE)
+
+    def publish_task(self, task):
+        for number in range(task, PUBLICATIONS, TOGETHER):
+            self.publish(number)
 
     def kill_again_and_again(self, done):
         kills = 0
@@ -103,7 +112,7 @@ class Kill(unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor(TOGETHER + 1) as pool:
             killer = pool.submit(self.kill_again_and_again, done)
             try:
-                list(pool.map(self.publish, range(PUBLICATIONS)))
+                list(pool.map(self.publish_task, range(TOGETHER)))
             finally:
                 done.set()
             print("kills:", killer.result(), flush=True)
@@ -113,6 +122,8 @@ class Kill(unittest.TestCase):
         self.assertEqual({one["id"] for one in self.made.values()}, {one["id"] for one in listed})
         self.assertEqual(len(listed), PUBLICATIONS)
         self.assertEqual(sorted(pulled), sorted(one["id"] for one in listed))
+        self.assert_in_order("puller", pulled)
+        books = {}  # (receiver, publication): its delivery
         for one in listed:
             path = f"/v1/channels/news/publications/{one['id']}"
 
@@ -121,13 +132,29 @@ class Kill(unittest.TestCase):
                 return found if {each["state"] for each in found} == {"acknowledged"} else None
             found = eventually(settled, f"all deliveries of {one['id']} are acknowledged")
             self.assertEqual([each["receiver"] for each in found], [*self.names, "puller"])
-        got = collections.defaultdict(set)
+            books.update({(each["receiver"], one["id"]): each for each in found})
+        self.compare_with_receivers(books)
+
+    def compare_with_receivers(self, books):
+        got = collections.defaultdict(list)  # (receiver, publication): the ids under which it came
         for request in self.receiver.requests:
-            got[request.path.rsplit("/", 1)[1], publication_of(request)].add(request.id)
-        self.assertEqual({len(ids) for ids in got.values()}, {1}, "a duplicate has the same id")
-        self.assertEqual(set(got), {(name, one["id"]) for name in self.names for one in listed})
+            got[request.path.rsplit("/", 1)[1], publication_of(request)].append(request.id)
+        self.assertEqual(set(got), {key for key in books if key[0] != "puller"})
+        for key, ids in got.items():
+            self.assertEqual(set(ids), {books[key]["handoff_id"]}, f"{key}: a duplicate has the same id")
+            self.assertGreaterEqual(len(ids), books[key]["attempts"], key)
         self.assertEqual({request.path for request in self.receiver.requests if "projection_of" in request.json()},
                          {"/handoffs/agent-0"})
+        for name in self.ordered:
+            self.assert_in_order(name, [publication for receiver, publication in got if receiver == name])
+
+    def assert_in_order(self, name, publications):
+        """As each came for the first time."""
+        numbers = {one["id"]: number for number, one in self.made.items()}
+        came = [numbers[publication] for publication in publications]
+        for task in range(TOGETHER):
+            parts = [number for number in came if number % TOGETHER == task]
+            self.assertEqual(parts, sorted(parts), f"{name} got the parts of task-{task} in order")
 
 
 if __name__ == "__main__":

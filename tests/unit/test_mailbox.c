@@ -39,6 +39,33 @@ static void post(struct base_mailbox *mailbox, int sender, int number)
     base_mailbox_post(mailbox, &letters[sender][number].mail);
 }
 
+static void test_the_rest_waits_in_order_for_the_next_run(void **state)
+{
+    struct base_mailbox mailbox;
+    (void)state;
+    reader = pthread_self();
+    memset(expected, 0, sizeof expected);
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    for (int i = 0; i < 5; i++)
+        post(&mailbox, 0, i);
+    assert_int_equal(base_mailbox_run_some(&mailbox, 2), 2);
+    assert_int_equal(expected[0], 2);
+    assert_true(readable(&mailbox));
+    for (int i = 5; i < 7; i++)
+        post(&mailbox, 0, i);
+    assert_int_equal(base_mailbox_run_some(&mailbox, 4), 4);
+    assert_int_equal(expected[0], 6);
+    assert_true(readable(&mailbox));
+    assert_int_equal(base_mailbox_run_some(&mailbox, 4), 1);
+    assert_false(readable(&mailbox));
+    post(&mailbox, 0, 7);
+    post(&mailbox, 0, 8);
+    assert_int_equal(base_mailbox_run_some(&mailbox, 1), 1);
+    assert_int_equal(base_mailbox_run(&mailbox), 1);
+    assert_false(readable(&mailbox));
+    base_mailbox_free(&mailbox);
+}
+
 static void test_readable_exactly_while_there_is_mail(void **state)
 {
     struct base_mailbox mailbox;
@@ -128,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_readable_exactly_while_there_is_mail),
+        cmocka_unit_test(test_the_rest_waits_in_order_for_the_next_run),
         cmocka_unit_test(test_many_senders),
         cmocka_unit_test(test_mail_posted_while_delivering_waits),
     };
