@@ -200,7 +200,7 @@ static void publishing_wait_is_over(struct base_op *op)
 }
 
 /* Where the waiters know all that an answer tells. */
-static void answer_settled(struct publishing *publishing)
+static void answer_when_settled(struct publishing *publishing)
 {
     bool told = publishing->nreceivers <= TOLD_ON_LOOP;
     for (size_t i = 0; i < publishing->nreceivers && told; i++)
@@ -232,7 +232,7 @@ static void delivery_settled(struct handoff_waiter *waiter, const struct handoff
     BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
     keep_end(receiver, status);
     if (--publishing->unsettled == 0 && publishing->is_durable)
-        answer_settled(publishing);
+        answer_when_settled(publishing);
 }
 
 /* Two concurrent calls with one key, or for one envelope: the store took the other. False: it was
@@ -273,7 +273,7 @@ static void was_published(void *context, const struct handoff_error *error)
     if (!publishing->waits || publishing->nreceivers == 0)
         answer_as_told(publishing);
     else if (publishing->unsettled == 0)
-        answer_settled(publishing);
+        answer_when_settled(publishing);
 }
 
 /* ---- a repeat, and the end of a wait ---------------------------------------------------------
@@ -724,7 +724,7 @@ static void write_broadcast(struct base_buffer *out, yyjson_val *request, const 
 }
 
 /* Its key covers the request, the channel and the receivers that were named. false: no memory. */
-static bool identify_request(struct publishing *publishing, yyjson_val *request)
+static bool identify_publication(struct publishing *publishing, yyjson_val *request)
 {
     struct base_buffer canonical = {0};
     base_json_canonical_request(&canonical, request);
@@ -748,7 +748,7 @@ static enum handoff_code write_prepared(struct publishing *publishing, yyjson_va
     else
         insert_broadcast(&body, request, publishing->body, publishing->channel.name);
     publishing->body = base_buffer_span(&body);
-    const bool identified = publishing->key.size == 0 || identify_request(publishing, request);
+    const bool identified = publishing->key.size == 0 || identify_publication(publishing, request);
     return body.failed || !identified ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
@@ -833,7 +833,7 @@ static void prepare_publishing(struct publishing *publishing)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static int compare_agents(const void *one, const void *other)
+static int compare_receivers(const void *one, const void *other)
 {
     const struct handoff_agent *const *a = one, *const *b = other;
     return (*a > *b) - (*a < *b);
@@ -849,7 +849,7 @@ static enum handoff_code refuse_named_twice(const struct publishing *publishing,
         return handoff_error_no_memory(error);
     for (size_t i = 0; i < count; i++)
         sorted[i] = publishing->receivers[i].agent;
-    qsort(sorted, count, sizeof(void *), compare_agents);
+    qsort(sorted, count, sizeof(void *), compare_receivers);
     for (size_t i = 1; i < count; i++)
         twice = sorted[i] == sorted[i - 1] ? sorted[i] : twice;
     base_free(sorted);
