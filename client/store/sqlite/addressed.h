@@ -14,8 +14,8 @@
  * no order: a row for each would cost a page of the WAL for each handoff (task_index.h). A task
  * that is not listed has at most one envelope, which the view answers for.
  *
- * What changes later comes into the table in the same commits: by triggers, but for the two changes
- * that are told below.
+ * What changes later comes into the table in the same commits: by triggers, but for the three
+ * changes that are told below.
  */
 #ifndef HANDOFF_STORE_SQLITE_ADDRESSED_H
 #define HANDOFF_STORE_SQLITE_ADDRESSED_H
@@ -42,8 +42,9 @@ enum handoff_code handoff_addressed_begin(struct handoff_db *db, int64_t seq,
                                           const struct handoff_addressees *to,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Writer thread, in the transaction that gave the envelope a handoff, or replaced it. For both, a
-   trigger would cost every handoff more than this look at whether its task is listed. */
+/* Writer thread, in the transaction that gave the envelope a handoff, replaced it, or stored an
+   attempt at another agent than the one that has the handoff. A trigger would cost every handoff
+   more than this look at whether its task is listed. */
 enum handoff_code handoff_addressed_anew(struct handoff_db *db, int64_t seq,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 

@@ -212,16 +212,14 @@ void handoff_store_accept(struct handoff_store *store, struct handoff_store_acce
     handoff_store_submit(store, &accept->put.job);
 }
 
-static enum handoff_code update_handoff(struct handoff_db *db,
-                                        const struct handoff_store_move *move,
-                                        struct handoff_error *error)
+/* Only an update that names the target has the triggers which look for others that were addressed.
+ */
+static enum handoff_code run_update(struct handoff_db *db, const char *text,
+                                    const struct handoff_store_move *move,
+                                    struct handoff_error *error)
 {
     const struct handoff_standing *standing = &move->standing;
-    sqlite3_stmt *update = handoff_db_statement(
-        db,
-        "UPDATE handoffs SET state = ?2, target = ?3, reason = ?4, due_at = ?5, settled_at = ?6,"
-        " attempts = ?7, failures = ?8, alternate = ?9, replays = ?10 WHERE seq = ?1",
-        error);
+    sqlite3_stmt *update = handoff_db_statement(db, text, error);
     if (!update)
         return handoff_row_failure(db);
     sqlite3_bind_int64(update, 1, move->seq);
@@ -235,6 +233,21 @@ static enum handoff_code update_handoff(struct handoff_db *db,
     sqlite3_bind_int64(update, 9, standing->alternate);
     sqlite3_bind_int64(update, 10, standing->replays);
     return handoff_db_do(db, update, error);
+}
+
+static enum handoff_code update_handoff(struct handoff_db *db,
+                                        const struct handoff_store_move *move,
+                                        struct handoff_error *error)
+{
+#define MOVED                                                                                      \
+    "state = ?2, reason = ?4, due_at = ?5, settled_at = ?6, attempts = ?7, failures = ?8,"         \
+    " alternate = ?9, replays = ?10"
+    enum handoff_code code =
+        run_update(db, "UPDATE handoffs SET " MOVED " WHERE seq = ?1 AND target = ?3", move, error);
+    if (code != HANDOFF_OK || sqlite3_changes(db->sqlite) > 0)
+        return code;
+    return run_update(db, "UPDATE handoffs SET " MOVED ", target = ?3 WHERE seq = ?1", move, error);
+#undef MOVED
 }
 
 static enum handoff_code insert_attempt(struct handoff_db *db, int64_t seq,
@@ -282,15 +295,20 @@ static enum handoff_code insert_passed_over(struct handoff_db *db, int64_t seq,
     return handoff_db_do(db, insert, error);
 }
 
-static enum handoff_code insert_record(struct handoff_db *db, int64_t seq,
+/* The agent that has the handoff is listed for that already. */
+static enum handoff_code insert_record(struct handoff_db *db, const struct handoff_store_move *move,
                                        const struct handoff_attempt_record *record,
                                        struct handoff_error *error)
 {
     const struct handoff_attempt *attempt = &record->attempt;
     if (record->decision)
         return handoff_decision_insert(db, record->decision, error);
-    return attempt->passed_over ? insert_passed_over(db, seq, attempt, error)
-                                : insert_attempt(db, seq, attempt, error);
+    if (attempt->passed_over)
+        return insert_passed_over(db, move->seq, attempt, error);
+    enum handoff_code code = insert_attempt(db, move->seq, attempt, error);
+    if (code != HANDOFF_OK || base_span_equal(attempt->target, move->standing.target))
+        return code;
+    return handoff_addressed_anew(db, move->seq, error);
 }
 
 /* By their number: the owner may have begun to add to the chain's end. */
@@ -301,7 +319,7 @@ static enum handoff_code insert_attempts(struct handoff_db *db,
     enum handoff_code code = HANDOFF_OK;
     const struct handoff_attempt_record *record = move->attempts;
     for (size_t left = move->nattempts; left > 0 && code == HANDOFF_OK; left--) {
-        code = insert_record(db, move->seq, record, error);
+        code = insert_record(db, move, record, error);
         if (left > 1)
             record = record->next;
     }

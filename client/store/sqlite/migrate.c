@@ -488,6 +488,10 @@ static const char *const steps[] = {
     "  publication INTEGER NOT NULL,"
     "  receiver TEXT NOT NULL,"
     "  PRIMARY KEY (publication, receiver)) WITHOUT ROWID;",
+
+    /* 26: an attempt at another agent than the one that has the handoff is listed by the code that
+       stores it (addressed.h): the trigger cost every attempt */
+    "DROP TRIGGER addressed_by_attempt;",
 };
 
 int handoff_migrate_newest(void)
