@@ -404,6 +404,68 @@ static void test_the_first_pin_is_found(void **state)
     temp_spine_close(&temp);
 }
 
+/* Whether the store was asked for it; `ids` are "a", "b" and "a" once more. */
+static bool ask_for_a_and_b(size_t found, size_t missing)
+{
+    static const char text[] = "aba";
+    const struct base_span ids[] = {base_span(text, 1), base_span(text + 1, 1),
+                                    base_span(text + 2, 1)};
+    struct handoff_spine_resolve resolve = {.arena = &temp.arena,
+                                            .ids = ids,
+                                            .id_count = 3,
+                                            .pins = true,
+                                            .recent = 5,
+                                            .query = span("bucket")};
+    assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &resolve), HANDOFF_OK);
+    assert_int_equal(resolve.found_count, found);
+    assert_int_equal(resolve.missing_count, missing);
+    if (missing)
+        assert_span(resolve.missing[missing - 1], "b");
+    return resolve.call.asked;
+}
+
+/* Nothing is read while there are no memories; the first one must be seen at once. */
+static void test_the_first_memory_is_found(void **state)
+{
+    (void)state;
+    temp_spine_open(&temp, NULL, usual);
+    assert_true(ask_for_a_and_b(0, 2));
+    assert_false(ask_for_a_and_b(0, 2));
+    assert_int_equal(temp_remember(&temp, "a", "a bucket", HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
+    assert_true(ask_for_a_and_b(1, 1));
+    temp_spine_close(&temp);
+    temp_spine_open(&temp, NULL, usual);
+    assert_int_equal(temp_remember(&temp, "b", "a bucket", HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
+    assert_int_equal(temp_remember(&temp, "a", "a bucket", HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
+    assert_true(ask_for_a_and_b(2, 0));
+    temp_spine_close(&temp);
+}
+
+static struct base_span number_as_id(char (*text)[8], unsigned number)
+{
+    (void)snprintf(*text, sizeof *text, "id%u", number);
+    return base_span_text(*text);
+}
+
+/* Many ids are compared with each other, which no loop does. */
+static void test_many_ids_are_looked_for_on_a_reader(void **state)
+{
+    enum { MANY = 200 };
+    static char texts[MANY][8];
+    struct base_span ids[MANY];
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++)
+        ids[i] = number_as_id(&texts[i], i);
+    temp_spine_open(&temp, NULL, usual);
+    for (int round = 0; round < 2; round++) {
+        struct handoff_spine_resolve resolve = {.arena = &temp.arena, .ids = ids, .id_count = MANY};
+        assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &resolve), HANDOFF_OK);
+        assert_true(resolve.call.asked);
+        assert_int_equal(resolve.missing_count, MANY);
+    }
+    temp_spine_close(&temp);
+}
+
 /* ---- list
  * ---------------------------------------------------------------------------------------- */
 
@@ -674,6 +736,8 @@ int main(void)
         cmocka_unit_test(test_pins_are_limited),
         cmocka_unit_test(test_found_once_with_all_reasons),
         cmocka_unit_test(test_the_first_pin_is_found),
+        cmocka_unit_test(test_the_first_memory_is_found),
+        cmocka_unit_test(test_many_ids_are_looked_for_on_a_reader),
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_a_page_of_long_memories_ends_early),
         cmocka_unit_test(test_token_counts_come_with_a_put),

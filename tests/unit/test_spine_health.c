@@ -85,6 +85,14 @@ static void get_memory(const char *id)
     wait_for_answer();
 }
 
+static void put_memory(void)
+{
+    static const char memory[] = "{\"content\":\"tabs\"}";
+    handoff_memory_put(fixture.loop, "tabs", memory, sizeof memory - 1, NULL, answered, NULL);
+    wait_for_answer();
+    assert_int_equal(fixture.code, HANDOFF_OK);
+}
+
 static void assemble(const char *memories)
 {
     char body[256];
@@ -119,6 +127,7 @@ static void test_a_handoff_without_memories_does_not_hide_a_dead_spine(void **st
     (void)state;
     assemble(""); /* from here on it is known that nothing is pinned */
     assert_true(is_up());
+    put_memory(); /* while there is none, nothing is looked for */
     break_memories();
     get_memory("m");
     assert_int_not_equal(fixture.code, HANDOFF_OK);

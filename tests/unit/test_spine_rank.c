@@ -207,6 +207,7 @@ static void test_all_memories_are_candidates(void **state)
     (void)state;
     struct handoff_store_options options = {.durability = HANDOFF_DURABILITY_NONE};
     temp_spine_open(&temp, &options, usual);
+    handoff_embedded_of(temp.spine)->search_timeout_ms = 60000;
     remember("early", "common usual telling", HANDOFF_IMPORTANCE_LOW);
     for (int i = 0; i < 3000; i++) {
         snprintf(id, sizeof id, "m%04d", i);

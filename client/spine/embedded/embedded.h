@@ -14,13 +14,14 @@
 #include "lib/base/clock.h"
 #include "lib/base/container.h"
 
-/* Every handoff asks for the pins, and most spines have none; then nothing is read for it. What is
-   known only ever moves forward: whoever is about to pin says SOME before the write is submitted,
-   and a reader that saw none can only replace UNKNOWN. */
-enum handoff_embedded_pins {
-    HANDOFF_EMBEDDED_PINS_UNKNOWN,
-    HANDOFF_EMBEDDED_PINS_NONE,
-    HANDOFF_EMBEDDED_PINS_SOME,
+/* Every handoff asks for the pins, and many name ids; but most spines have no pins, and some no
+   memories: then nothing is read for it. What is known only ever moves forward: whoever is about to
+   put or pin says SOME before the write is submitted, and a reader that saw none can only replace
+   UNKNOWN. */
+enum handoff_embedded_some {
+    HANDOFF_EMBEDDED_UNKNOWN,
+    HANDOFF_EMBEDDED_NONE,
+    HANDOFF_EMBEDDED_SOME,
 };
 
 struct handoff_embedded {
@@ -34,7 +35,7 @@ struct handoff_embedded {
     _Atomic(int64_t) half_life_ms;
     int64_t search_timeout_ms;
     struct handoff_memory_index *index;
-    _Atomic(int) pins; /* enum handoff_embedded_pins; any thread */
+    _Atomic(int) memories, pins; /* enum handoff_embedded_some; any thread */
 };
 
 static inline struct handoff_embedded *handoff_embedded_of(struct handoff_spine *spine)

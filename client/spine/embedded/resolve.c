@@ -490,20 +490,29 @@ static enum handoff_code run(struct resolving *on)
     return code == HANDOFF_OK ? read_found(on) : code;
 }
 
-/* Whether there is one in any scope, visible or not. */
-static enum handoff_code learn_of_pins(struct resolving *on)
+static enum handoff_code learn_whether_some(struct resolving *on, _Atomic(int) *what,
+                                            const char *statement)
 {
-    int unknown = HANDOFF_EMBEDDED_PINS_UNKNOWN;
+    int unknown = HANDOFF_EMBEDDED_UNKNOWN;
     int64_t some;
-    if (!on->resolve->pins || atomic_load(&on->embedded->pins) != unknown)
+    if (atomic_load(what) != unknown)
         return HANDOFF_OK;
-    enum handoff_code code = handoff_db_number(
-        on->db, "SELECT EXISTS (SELECT 1 FROM memories WHERE pinned = 1)", &some, on->error);
+    enum handoff_code code = handoff_db_number(on->db, statement, &some, on->error);
     if (code == HANDOFF_OK)
-        atomic_compare_exchange_strong(&on->embedded->pins, &unknown,
-                                       some ? HANDOFF_EMBEDDED_PINS_SOME
-                                            : HANDOFF_EMBEDDED_PINS_NONE);
+        atomic_compare_exchange_strong(what, &unknown,
+                                       some ? HANDOFF_EMBEDDED_SOME : HANDOFF_EMBEDDED_NONE);
     return code;
+}
+
+/* In any scope, visible or not. */
+static enum handoff_code learn_what_there_is(struct resolving *on)
+{
+    enum handoff_code code =
+        learn_whether_some(on, &on->embedded->memories, "SELECT EXISTS (SELECT 1 FROM memories)");
+    if (code != HANDOFF_OK || !on->resolve->pins)
+        return code;
+    return learn_whether_some(on, &on->embedded->pins,
+                              "SELECT EXISTS (SELECT 1 FROM memories WHERE pinned = 1)");
 }
 
 /* A read transaction makes the steps see one state of the spine. */
@@ -519,7 +528,7 @@ static enum handoff_code run_in_snapshot(struct resolving *on)
     if (code == HANDOFF_OK) {
         code = run(on);
         if (code == HANDOFF_OK)
-            code = learn_of_pins(on);
+            code = learn_what_there_is(on);
         handoff_db_roll_back(on->db);
     }
     search_view_close(&on->view);
@@ -550,11 +559,30 @@ static enum handoff_code run_until_nothing_is_gone(struct resolving *on)
     return code;
 }
 
+static bool is_without(_Atomic(int) *what)
+{
+    return atomic_load(what) == HANDOFF_EMBEDDED_NONE;
+}
+
 static bool asks_for_nothing(struct handoff_embedded *embedded,
                              const struct handoff_spine_resolve *resolve)
 {
     return resolve->id_count == 0 && resolve->recent == 0 &&
-           (!resolve->pins || atomic_load(&embedded->pins) == HANDOFF_EMBEDDED_PINS_NONE);
+           (!resolve->pins || is_without(&embedded->pins) || is_without(&embedded->memories));
+}
+
+/* Where there is no memory, a few ids are missing at once, on the thread of the caller. */
+static bool misses_all(struct handoff_embedded *embedded, struct handoff_spine_resolve *resolve)
+{
+    enum { FEW = 64 };
+    if (resolve->id_count > FEW || !is_without(&embedded->memories))
+        return false;
+    resolve->missing = base_arena_alloc(resolve->arena, (FEW + 1) * sizeof *resolve->missing);
+    for (size_t i = 0; resolve->missing && i < resolve->id_count; i++) {
+        if (!asked_before(resolve, i))
+            resolve->missing[resolve->missing_count++] = resolve->ids[i];
+    }
+    return resolve->missing != NULL;
 }
 
 static void run_resolve(struct handoff_store_read *read)
@@ -577,12 +605,12 @@ static void run_resolve(struct handoff_store_read *read)
 enum handoff_spine_progress handoff_embedded_resolve(struct handoff_spine *spine,
                                                      struct handoff_spine_resolve *resolve)
 {
-    if (asks_for_nothing(handoff_embedded_of(spine), resolve)) {
+    struct handoff_embedded *embedded = handoff_embedded_of(spine);
+    if (asks_for_nothing(embedded, resolve) || misses_all(embedded, resolve)) {
         resolve->call.asked = false;
         return HANDOFF_SPINE_DONE;
     }
     handoff_embedded_scratch(&resolve->call)->deadline_ns =
-        base_monotonic_ns(&base_clock_system) +
-        handoff_embedded_of(spine)->search_timeout_ms * INT64_C(1000000);
+        base_monotonic_ns(&base_clock_system) + embedded->search_timeout_ms * INT64_C(1000000);
     return handoff_embedded_read(spine, &resolve->call, run_resolve);
 }

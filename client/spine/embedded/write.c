@@ -409,10 +409,10 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
     return code == HANDOFF_OK ? keep_put_tokens(db, put, error) : code;
 }
 
-/* Before the write is submitted, so that nobody misses a pin that is there. */
-static void expect_pins(struct handoff_spine *spine)
+/* Before the write is submitted, so that nobody misses a memory or a pin that is there. */
+static void expect_some(_Atomic(int) *what)
 {
-    atomic_store(&handoff_embedded_of(spine)->pins, HANDOFF_EMBEDDED_PINS_SOME);
+    atomic_store(what, HANDOFF_EMBEDDED_SOME);
 }
 
 static const struct words_document *keep_description(const struct words_document *described,
@@ -444,8 +444,9 @@ void handoff_embedded_prepare_put(struct handoff_spine *spine, struct handoff_sp
 enum handoff_spine_progress handoff_embedded_put(struct handoff_spine *spine,
                                                  struct handoff_spine_put *put)
 {
+    expect_some(&handoff_embedded_of(spine)->memories);
     if (put->pin == HANDOFF_PIN_YES)
-        expect_pins(spine);
+        expect_some(&handoff_embedded_of(spine)->pins);
     return submit(spine, &put->call, handoff_memory_bytes(&put->memory), run_put);
 }
 
@@ -513,7 +514,7 @@ enum handoff_spine_progress handoff_embedded_pin(struct handoff_spine *spine,
                                                  struct handoff_spine_pin *pin)
 {
     if (pin->pinned)
-        expect_pins(spine);
+        expect_some(&handoff_embedded_of(spine)->pins);
     return submit(spine, &pin->call, 0, run_pin);
 }
 
