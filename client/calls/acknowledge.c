@@ -175,8 +175,8 @@ static void handed_on_was_read(void *context, const struct handoff_result *statu
     end_answering(answering);
 }
 
-/* The problem says that the handoff was acknowledged all the same. */
-static void refused_next_was_read(void *context, const struct handoff_result *status)
+/* The problem says that the handoff was acknowledged all the same, or what replaced it. */
+static void problem_was_read(void *context, const struct handoff_result *status)
 {
     struct answering *answering = context;
     struct handoff_result result = *status;
@@ -212,10 +212,10 @@ static void end_answer(struct answering *answering)
         handoff_look_up(answering->loop, &reply->id, &reply->view, handed_on_was_read, answering);
         return;
     }
-    if (reply->next_problem.code != HANDOFF_OK) {
+    if (reply->next_problem.code != HANDOFF_OK)
         name_as_next(&answering->reply.error);
-        handoff_look_up(answering->loop, &reply->id, &reply->view, refused_next_was_read,
-                        answering);
+    if (reply->next_problem.code != HANDOFF_OK || handoff_reply_is_about_replaced(reply)) {
+        handoff_look_up(answering->loop, &reply->id, &reply->view, problem_was_read, answering);
         return;
     }
     if (reply->error.code == HANDOFF_OK) /* the handoff may have changed again by now */

@@ -581,7 +581,8 @@ static const struct handoff_field problem_rows[] = {
     MAYBE("needed", WHOLE, .doc = "the number required"),
     MAYBE("retry_after_seconds", WHOLE, .doc = "with 429 and 503: when to try again"),
     MAYBE("handoff", OBJECT, .members = &handoff_shape_handoff,
-          .doc = "the handoff, if it was accepted despite the error"),
+          .doc = "the handoff, if it was accepted despite the error, or an edit replaced it (its "
+                 "`replaced_by`)"),
     WARNINGS,
 };
 SHAPE(handoff_shape_problem, problem_rows, "Problem", "An error, RFC 9457.");

@@ -29,17 +29,37 @@ struct taking_back {
     struct handoff_clean_author clean;
 };
 
+static void end_taking_back(struct taking_back *taking)
+{
+    taking->magic = 0;
+    base_free(taking);
+}
+
+/* The problem says what replaced it. */
+static void replaced_was_read(void *context, const struct handoff_result *status)
+{
+    struct taking_back *taking = context;
+    struct handoff_result result = *status;
+    BASE_CHECK_MAGIC(taking, TAKING_BACK_MAGIC);
+    result.error = taking->reply.error;
+    taking->answered(taking->context, &result);
+    end_taking_back(taking);
+}
+
 static void was_taken_back(struct handoff_reply *reply)
 {
     struct taking_back *taking = BASE_CONTAINER_OF(reply, struct taking_back, reply);
     BASE_CHECK_MAGIC(taking, TAKING_BACK_MAGIC);
     taking->loop->pending--;
+    if (handoff_reply_is_about_replaced(reply)) {
+        handoff_look_up(taking->loop, &reply->id, &reply->view, replaced_was_read, taking);
+        return;
+    }
     if (reply->error.code == HANDOFF_OK)
         handoff_look_up(taking->loop, &reply->id, &reply->view, taking->answered, taking->context);
     else
         handoff_give_error(taking->answered, taking->context, &reply->error);
-    taking->magic = 0;
-    base_free(taking);
+    end_taking_back(taking);
 }
 
 static void take_back(struct handoff_loop *loop, const char *id, enum handoff_word word,

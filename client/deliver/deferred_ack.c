@@ -70,9 +70,12 @@ static enum handoff_code nothing_to_extend(struct handoff_reply *reply, enum han
 
 static enum handoff_code conflict(struct handoff_reply *reply, enum handoff_state state)
 {
-    return handoff_error_set(&reply->error, HANDOFF_ERR_CONFLICT,
-                             "the handoff has already finished with a different result", "state",
-                             handoff_state_name(state));
+    return handoff_error_set(
+        &reply->error, HANDOFF_ERR_CONFLICT,
+        reply->replaced ? "an operator replaced the handoff by an edited one, which is delivered "
+                          "in its place (replaced_by)"
+                        : "the handoff has already finished with a different result",
+        "state", handoff_state_name(state));
 }
 
 /* Live, but not on a lane: the lanes have released their handoffs; the next start resumes them. */
@@ -228,6 +231,7 @@ static bool take_lacking(const struct handoff_reply *reply, struct handoff_deliv
 
 static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
+    reply->replaced = delivery->replaced;
     if (!take_lacking(reply, delivery))
         handoff_error_no_memory(&reply->error);
     else if (handoff_state_is_live(delivery->state))
@@ -375,9 +379,12 @@ static struct handoff_reply *reply_of(struct handoff_store_read *read)
     return BASE_CONTAINER_OF(read, struct handoff_reply, read);
 }
 
-static void judge_stored(struct handoff_reply *reply, enum handoff_state state)
+static void judge_stored(struct handoff_reply *reply, const struct handoff_stored *stored)
 {
+    static const struct base_uuid nil;
+    const enum handoff_state state = (enum handoff_state)stored->standing.state;
     reply->late = is_late(reply, state);
+    reply->replaced = memcmp(&stored->replaced_by, &nil, sizeof nil) != 0;
     if (handoff_state_is_live(state))
         too_late(reply);
     else if (!reply->late)
@@ -396,7 +403,7 @@ static void read_stored(struct handoff_store_read *read)
     enum handoff_code code = handoff_store_get_handoff(reply->lane->engine->options.store,
                                                        &reply->id, &arena, &stored, &reply->error);
     if (code == HANDOFF_OK && may_speak(reply, stored.standing.target, stored.source))
-        judge_stored(reply, (enum handoff_state)stored.standing.state);
+        judge_stored(reply, &stored);
     else if (code == HANDOFF_OK)
         refuse_other(reply);
     base_arena_free(&arena);

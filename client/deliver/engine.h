@@ -262,6 +262,7 @@ struct handoff_reply {
     struct handoff_error
         next_problem;  /* it was acknowledged, and this is why there is no successor */
     bool next_ignored; /* it was acknowledged before, and nothing more is handed on */
+    bool replaced;     /* with a conflict: an edit took the handoff's place */
     struct handoff_successor successor;
     struct handoff_live_view view; /* the resulting status, if OK; NONE: read the store's row */
 
@@ -273,6 +274,12 @@ struct handoff_reply {
 };
 
 STAILQ_HEAD(handoff_replies, handoff_reply);
+
+/* Then the handoff names its successor. */
+static inline bool handoff_reply_is_about_replaced(const struct handoff_reply *reply)
+{
+    return reply->replaced && reply->error.code == HANDOFF_ERR_CONFLICT;
+}
 
 void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply);
 

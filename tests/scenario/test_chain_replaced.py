@@ -53,6 +53,23 @@ class Replaced(Pushed):
         listed = self.chain.call("GET", f"/v1/handoffs?task={self.chain.task}").json()["items"]
         self.assertEqual([item.get("replaced_by") for item in listed], [None, new, None])
 
+    def test_an_answer_to_a_replaced_handoff_names_its_successor(self):
+        """Who takes back what is no longer there, or refuses it, has what it wants."""
+        _, old, reply = self.edited(task_summary="corrected")
+        new = self.settle(reply.json()["id"], "acknowledged")
+        for call, body, expected in (("ack", {}, 409), ("extend", {"progress": "half"}, 409),
+                                     ("park", {"reason": "later"}, 409), ("nack", {"reason": "no"}, 200),
+                                     ("cancel", {"reason": "no"}, 200)):
+            with self.subTest(call):
+                answer = self.chain.call("POST", f"/v1/handoffs/{old}/{call}", body)
+                self.assertEqual(answer.status, expected, answer)
+                told = answer.json()
+                handoff = told["handoff"] if expected == 409 else told
+                self.assertEqual((handoff["state"], handoff["replaced_by"]), ("discarded", new))
+                if expected == 409:
+                    self.assertEqual(told["code"], "conflict")
+                    self.assertIn("replaced_by", told["detail"])
+
     def test_an_edited_state_keeps_what_was_resolved_and_done(self):
         self.chain.hand("researcher", "tester", state={"unresolved": ["why?", {"id": "q-2", "text": "when?"}],
                                                        "remaining": ["test it", "ship it"]})
