@@ -539,18 +539,18 @@ static bool is_look_alike(const void *context, size_t number)
     return looks_like(spellings->wanted, spellings->at[number]);
 }
 
-/* NULL: there is none. */
-static const struct base_span *find_look_alike(struct spellings *spellings, struct base_span name)
+/* hash: hash_spelling of the name. NULL: there is none. */
+static const struct base_span *find_look_alike(struct spellings *spellings, struct base_span name,
+                                               uint64_t hash)
 {
     spellings->wanted = name;
-    const size_t number =
-        handoff_set_find(&spellings->set, hash_spelling(name), is_look_alike, spellings);
+    const size_t number = handoff_set_find(&spellings->set, hash, is_look_alike, spellings);
     return number == HANDOFF_SET_NONE ? NULL : &spellings->at[number];
 }
 
-static void add_spelling(struct spellings *spellings, struct base_span name)
+static void add_spelling(struct spellings *spellings, struct base_span name, uint64_t hash)
 {
-    handoff_set_add(&spellings->set, hash_spelling(name), spellings->count);
+    handoff_set_add(&spellings->set, hash, spellings->count);
     spellings->at[spellings->count++] = name;
 }
 
@@ -569,7 +569,7 @@ static bool list_spellings(struct spellings *spellings, struct base_arena *arena
         return true;
     yyjson_obj_foreach(inherited, i, n, key, value)
     {
-        add_spelling(spellings, base_json_span(key));
+        add_spelling(spellings, base_json_span(key), hash_spelling(base_json_span(key)));
     }
     return true;
 }
@@ -579,7 +579,9 @@ static enum handoff_code check_one_key(struct spellings *spellings, struct base_
                                        struct handoff_error *error)
 {
     struct base_span known;
-    const struct base_span *other = find_look_alike(spellings, name);
+    const uint64_t hash = hash_spelling(name);
+    const struct base_span *other = find_look_alike(spellings, name, hash);
+    add_spelling(spellings, name, hash);
     if (is_known_name(name))
         return HANDOFF_OK;
     if (other)
@@ -601,10 +603,8 @@ static enum handoff_code check_spelling(struct base_arena *arena, yyjson_val *co
     {
         const struct base_span name = base_json_span(key);
         yyjson_val *twin = yyjson_is_obj(inherited) ? same_member(inherited, key) : NULL;
-        if (!twin) {
+        if (!twin)
             code = check_one_key(&spellings, name, top, error);
-            add_spelling(&spellings, name);
-        }
         if (code == HANDOFF_OK && yyjson_is_obj(value))
             code = check_spelling(arena, value, twin, false, error);
         if (code != HANDOFF_OK)
@@ -675,10 +675,11 @@ static bool find_pair(struct look_alike_walk *walk, yyjson_val *object)
     yyjson_obj_foreach(object, i, n, key, value)
     {
         const struct base_span name = base_json_span(key);
-        const struct base_span *other = find_look_alike(&spellings, name);
+        const uint64_t hash = hash_spelling(name);
+        const struct base_span *other = find_look_alike(&spellings, name, hash);
         if (other ? is_wanted_pair(walk, *other, name) : find_pair_inside(walk, key, value))
             return true;
-        add_spelling(&spellings, name);
+        add_spelling(&spellings, name, hash);
     }
     return false;
 }

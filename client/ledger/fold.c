@@ -15,6 +15,7 @@
 #include "client/ledger/lineage.h"
 #include "client/ledger/same.h"
 #include "client/ledger/set.h"
+#include "client/ledger/step_agents.h"
 #include "lib/base/buffer.h"
 #include "lib/base/check.h"
 #include "lib/base/json.h"
@@ -46,11 +47,14 @@ struct fold {
     size_t count, room;
     struct handoff_set set; /* of entries that something may equal or name */
     struct handoff_lineage lineage;
-    size_t place;                  /* of what is being folded */
-    const struct handoff_said *at; /* what is being folded */
-    const struct handoff_hop *hop; /* its hop, as the items name it */
-    bool own;                      /* it is the request's */
-    bool failed;                   /* out of memory */
+    struct handoff_step_agents agents; /* of the steps so far */
+    struct handoff_step_agents *known; /* by place; NULL: each hop knows all before it */
+    size_t place;                      /* of what is being folded */
+    const struct handoff_said *at;     /* what is being folded */
+    const struct handoff_hop *hop;     /* its hop, as the items name it */
+    size_t looked_at;                  /* besides what the set and the lineage look at */
+    bool own;                          /* it is the request's */
+    bool failed;                       /* out of memory */
     yyjson_val *handed;            /* array: a step for the summary of each that was said before */
     struct handoff_joined *joined; /* constraints; NULL: at most one hop named some */
     bool has_joined;               /* and the ledger does not have them yet */
@@ -489,27 +493,49 @@ static void fold_references(struct fold *fold)
     fold_missing(fold);
 }
 
-static void add_step(struct fold *fold, yyjson_val *step, uint64_t hash, uint32_t tokens)
+static struct base_span agent_of_step(yyjson_val *step)
+{
+    return base_json_span(yyjson_obj_get(step, "agent"));
+}
+
+static struct fold_entry *add_step(struct fold *fold, yyjson_val *step, uint32_t tokens)
 {
     struct fold_entry *entry = add_entry(fold, HANDOFF_ITEM_STEP, step);
     entry->item.tokens = tokens;
-    remember_entry(fold, entry, hash);
+    handoff_step_agents_add(&fold->agents, agent_of_step(step));
+    if (fold->known)
+        handoff_step_agents_add(&fold->known[fold->place], agent_of_step(step));
+    return entry;
 }
 
 static bool is_by_source(const struct fold *fold, yyjson_val *step)
 {
-    return base_span_equal(base_json_span(yyjson_obj_get(step, "agent")), fold->hop->agent);
+    return base_span_equal(agent_of_step(step), fold->hop->agent);
 }
 
-static bool knows_others_steps(struct fold *fold)
+static bool knows_all(const struct fold *fold)
 {
-    for (size_t i = 0; i < fold->count; i++) {
-        const struct fold_entry *entry = &fold->entries[i];
-        if (entry->kind == HANDOFF_ITEM_STEP && entry->place != fold->place &&
-            !is_by_source(fold, entry->item.value) && knows(fold, entry->place))
-            return true;
-    }
-    return false;
+    return handoff_lineage_knows_all(&fold->lineage, fold->place);
+}
+
+/* What its parents know. Before a hop's own steps are added. */
+static void learn_step_agents(struct fold *fold)
+{
+    if (!fold->known)
+        return;
+    struct handoff_step_agents *known = &fold->known[fold->place];
+    if (knows_all(fold))
+        *known = fold->agents;
+    for (size_t i = 0; i < fold->at->nparents && !knows_all(fold); i++)
+        handoff_step_agents_join(known, &fold->known[fold->at->parents[i]]);
+    fold->looked_at += fold->at->nparents;
+}
+
+/* Before a hop's own steps are added. */
+static bool knows_others_steps(const struct fold *fold)
+{
+    return handoff_step_agents_has_other(
+        knows_all(fold) ? &fold->agents : &fold->known[fold->place], fold->hop->agent);
 }
 
 static bool sends_others_steps(struct fold *fold)
@@ -553,6 +579,27 @@ static struct fold_entry *find_repeated(struct fold *fold, yyjson_val *step, uin
     return find_said(fold, HANDOFF_ITEM_STEP, hash, repeats_step, step, no_name);
 }
 
+/* A request that continues nothing is not compared with others, and nobody's steps are compared
+ * with those of the last: only with its own of the same time. */
+static bool is_compared(const struct fold *fold, yyjson_val *step)
+{
+    return fold->place > 0 || !fold->own || says_when(step);
+}
+
+static void fold_step(struct fold *fold, yyjson_val *step, bool again, uint32_t tokens)
+{
+    if (!is_compared(fold, step)) {
+        add_step(fold, step, tokens);
+        return;
+    }
+    const uint64_t hash = handoff_hash_step(step);
+    struct fold_entry *earlier = find_repeated(fold, step, hash, again);
+    if (earlier)
+        earlier->repeated_by = fold->place + 1;
+    else
+        remember_entry(fold, add_step(fold, step, tokens), hash);
+}
+
 static void fold_steps(struct fold *fold)
 {
     yyjson_val *counts = yyjson_obj_get(fold->at->tokens, "steps");
@@ -561,12 +608,7 @@ static void fold_steps(struct fold *fold)
     yyjson_val *step;
     yyjson_arr_foreach(fold->at->steps, i, n, step)
     {
-        const uint64_t hash = handoff_hash_step(step);
-        struct fold_entry *earlier = find_repeated(fold, step, hash, again);
-        if (earlier)
-            earlier->repeated_by = fold->place + 1;
-        else
-            add_step(fold, step, hash, counted_tokens(counts, i));
+        fold_step(fold, step, again, counted_tokens(counts, i));
     }
     fold->ledger->steps_lost += fold->at->steps_lost;
 }
@@ -624,7 +666,7 @@ static void fold_summary(struct fold *fold)
     add_entry(fold, HANDOFF_ITEM_SUMMARY, fold->at->summary)->past = !fold->own;
     if (fold->own)
         return;
-    add_step(fold, fold->handed, handoff_hash_step(fold->handed), 0);
+    remember_entry(fold, add_step(fold, fold->handed, 0), handoff_hash_step(fold->handed));
     fold->handed = unsafe_yyjson_get_next(fold->handed);
 }
 
@@ -640,6 +682,7 @@ static void fold_said(struct fold *fold, const struct handoff_said *said, size_t
     fold->at = said;
     fold->place = place;
     fold->hop = hop;
+    learn_step_agents(fold);
     fold_intent(fold);
     fold_constraints(fold);
     fold_state(fold);
@@ -688,7 +731,10 @@ static enum handoff_code make_entries(struct fold *fold, const struct handoff_sa
         return handoff_error_no_memory(error);
     fold->set.is_gone = entry_is_gone;
     fold->set.owner = fold;
-    return HANDOFF_OK;
+    if (handoff_lineage_is_line(&fold->lineage))
+        return HANDOFF_OK;
+    fold->known = base_arena_calloc(fold->arena, nsaid + 1, sizeof *fold->known);
+    return fold->known ? HANDOFF_OK : handoff_error_no_memory(error);
 }
 
 static bool constraint_holds(const struct fold *fold, const struct handoff_item *item)
@@ -972,5 +1018,6 @@ enum handoff_code handoff_ledger_fold(struct handoff_ledger *ledger, struct base
         fold_said(&fold, &said[i], i, &said[i].hop);
     fold.own = true;
     fold_said(&fold, own, nsaid, &ledger->own);
+    ledger->looked_at = fold.set.looked_at + fold.lineage.looked_at + fold.looked_at;
     return fold.failed ? handoff_error_no_memory(error) : deal_out(&fold, error);
 }

@@ -35,6 +35,7 @@ bool handoff_lineage_is_line(const struct handoff_lineage *lineage)
 static size_t note_parents(struct handoff_lineage *lineage, size_t of, size_t place, size_t waiting)
 {
     const struct handoff_said *said = &lineage->said[of];
+    lineage->looked_at += said->nparents;
     for (size_t i = 0; i < said->nparents; i++) {
         const size_t parent = said->parents[i];
         BASE_CHECK(parent < of);
@@ -56,11 +57,16 @@ static void note_ancestors(struct handoff_lineage *lineage, size_t place)
     }
 }
 
+bool handoff_lineage_knows_all(const struct handoff_lineage *lineage, size_t place)
+{
+    return place == lineage->count || place < lineage->line;
+}
+
 /* Place 0 is in the line, so that 0 in known_to is nobody. */
 bool handoff_lineage_knows(struct handoff_lineage *lineage, size_t place, size_t other)
 {
     BASE_CHECK(other <= place && place <= lineage->count);
-    if (place == lineage->count || place == other || place < lineage->line)
+    if (place == other || handoff_lineage_knows_all(lineage, place))
         return true;
     if (lineage->known_to[place] != place)
         note_ancestors(lineage, place);

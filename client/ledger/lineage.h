@@ -19,6 +19,7 @@ struct handoff_lineage {
     size_t line;      /* so many, from the first, know all before them */
     size_t *known_to; /* by place: the last of those asked about that knows it */
     size_t *next;     /* places that are still to be visited */
+    size_t looked_at; /* links, so far */
 };
 
 /* False: out of memory. */
@@ -28,6 +29,9 @@ bool handoff_lineage_init(struct handoff_lineage *lineage, struct base_arena *ar
 /* Whether the hop at a place, or behind the last one, which knows all, knows what the other said.
  * It knows itself. */
 bool handoff_lineage_knows(struct handoff_lineage *lineage, size_t place, size_t other);
+
+/* Whether it knows all before it, as the one behind the last does. */
+bool handoff_lineage_knows_all(const struct handoff_lineage *lineage, size_t place);
 
 /* Whether each knows all before it. */
 bool handoff_lineage_is_line(const struct handoff_lineage *lineage);

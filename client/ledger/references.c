@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/handoff.h"
+#include "lib/base/block.h"
 #include "lib/base/buffer.h"
 #include "lib/base/json.h"
 
@@ -215,18 +216,16 @@ static void take_range(struct mentions *mentions, struct base_span first)
 /* ---- texts ------------------------------------------------------------------------------------
  */
 
+static inline bool has_digit(const char *text)
+{
+    return !base_block_is_zero((base_block)(base_block_load(text) - '0' < 10));
+}
+
 /* Where the next digit stands; most texts have few, and a block without any is soon passed over. */
 static size_t next_digit(struct base_span text, size_t at)
 {
-    enum { BLOCK = 32 };
-    while (at + BLOCK <= text.size) {
-        unsigned some = 0;
-        for (size_t i = 0; i < BLOCK; i++)
-            some |= (unsigned)((unsigned char)(text.data[at + i] - '0') < 10);
-        if (some)
-            break;
-        at += BLOCK;
-    }
+    while (at + sizeof(base_block) <= text.size && !has_digit(text.data + at))
+        at += sizeof(base_block);
     while (at < text.size && !is_mention_digit(text.data[at]))
         at++;
     return at;

@@ -55,6 +55,7 @@ size_t handoff_set_find(struct handoff_set *set, uint64_t hash,
     uint32_t *link = &slot->first, before = 0;
     while (*link) {
         struct handoff_set_number *at = &set->list[*link - 1];
+        set->looked_at++;
         if (is_passed_over(set, at->number)) {
             slot->last = at->next || !before ? slot->last : before;
             *link = at->next;
@@ -72,6 +73,8 @@ void handoff_set_each(struct handoff_set *set, uint64_t hash,
                       void (*visit)(void *context, size_t number), void *context)
 {
     const struct handoff_set_slot *slot = find_set_slot(set, hash);
-    for (uint32_t at = slot->first; at; at = set->list[at - 1].next)
+    for (uint32_t at = slot->first; at; at = set->list[at - 1].next) {
+        set->looked_at++;
         visit(context, set->list[at - 1].number);
+    }
 }

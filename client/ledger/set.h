@@ -25,6 +25,7 @@ struct handoff_set {
         uint32_t number, next; /* next: as first; 0: it is the last */
     } * list;
     size_t mask, room, count;
+    size_t looked_at; /* numbers, so far */
 
     /* NULL: nothing is ever gone */
     bool (*is_gone)(const void *owner, size_t number);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/block.h"
 #include "lib/base/memory.h"
 #include "lib/base/rfc3339.h"
 
@@ -145,18 +146,12 @@ bool base_json_keys_are_plain(yyjson_val *value, const char **bad)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Sixteen bytes that gcc and clang compare at once, on every machine. */
-typedef unsigned char block __attribute__((vector_size(16)));
-
-/* Whether none of the sixteen bytes is a quote, a backslash or a control character. */
+/* Whether none of the bytes is a quote, a backslash or a control character. */
 static bool is_plain_block(const char *text)
 {
-    block bytes;
-    uint64_t found[2];
-    memcpy(&bytes, text, sizeof(bytes));
-    block escaped = (block)(bytes == '"') | (block)(bytes == '\\') | (block)(bytes < 0x20);
-    memcpy(found, &escaped, sizeof(found));
-    return (found[0] | found[1]) == 0;
+    const base_block bytes = base_block_load(text);
+    return base_block_is_zero((base_block)(bytes == '"') | (base_block)(bytes == '\\') |
+                              (base_block)(bytes < 0x20));
 }
 
 /* How many bytes from here on stand for themselves in a string. Nearly all text does, from its
@@ -164,11 +159,11 @@ static bool is_plain_block(const char *text)
  * time. */
 static size_t plain_run(const char *text, size_t size)
 {
+    enum { BLOCK = sizeof(base_block) };
     size_t at = 0;
-    while (at + sizeof(block) <= size && is_plain_block(text + at))
-        at += sizeof(block);
-    if (size >= sizeof(block) && at + sizeof(block) > size &&
-        is_plain_block(text + size - sizeof(block)))
+    while (at + BLOCK <= size && is_plain_block(text + at))
+        at += BLOCK;
+    if (size >= BLOCK && at + BLOCK > size && is_plain_block(text + size - BLOCK))
         return size;
     while (at < size && text[at] != '"' && text[at] != '\\' && (unsigned char)text[at] >= 0x20)
         at++;

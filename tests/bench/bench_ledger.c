@@ -413,6 +413,11 @@ static void state_and_steps(struct base_buffer *out, int hop)
         hop, hop, hop, hop);
 }
 
+static void step_of_one_agent(struct base_buffer *out, int hop)
+{
+    base_buffer_printf(out, "{\"steps\":[{\"agent\":\"a\",\"action\":\"did %d\"}]}", hop);
+}
+
 static int64_t fold_many(int count, void (*write)(struct base_buffer *, int), const char *last)
 {
     struct base_arena arena = {0};
@@ -464,6 +469,7 @@ static void compare_all_growth(void)
                    "{\"state\":{\"resolved\":[\"q\"]}}");
     compare_growth("a demand and a constraint", demands_and_names, "{}");
     compare_growth("a decision, progress and a step", state_and_steps, "{}");
+    compare_growth("a step that no other hop knows", step_of_one_agent, "{}");
 }
 
 int main(void)

@@ -725,6 +725,71 @@ static void test_thousands_of_items(void **state)
     assert_int_equal(world.ledger.past[HANDOFF_ITEM_UNRESOLVED].count, ENTRIES / 2);
 }
 
+/* What folding looks at where so many branches that know only the first hop each send a step. */
+static size_t look_at_branches(size_t count)
+{
+    static const size_t first[] = {0};
+    struct handoff_said *said = base_arena_calloc(&world.arena, count + 2, sizeof *said);
+    size_t *parents = base_arena_calloc(&world.arena, count, sizeof *parents);
+    said[0] = said_as(1, "a", "b", "{\"state\":{\"decisions\":[\"d\"]}}");
+    for (size_t i = 1; i <= count; i++) {
+        const char *text =
+            base_arena_printf(&world.arena,
+                              "{\"steps\":[{\"agent\":\"b\",\"action\":\"did %zu\"}],"
+                              "\"state\":{\"remaining\":[\"do %zu\"]}}",
+                              i, i);
+        said[i] = said_as(2, "b", "a", text);
+        said[i].parents = first;
+        said[i].nparents = 1;
+        parents[i - 1] = i;
+    }
+    said[count + 1] = said_as(3, "a", "c", "{}");
+    said[count + 1].parents = parents;
+    said[count + 1].nparents = count;
+    assert_int_equal(handoff_ledger_fold(&world.ledger, &world.arena, said, count + 1,
+                                         &said[count + 1], &world.error),
+                     HANDOFF_OK);
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_STEP].count, count);
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_REMAINING].count, count);
+    return world.ledger.looked_at;
+}
+
+static void test_twice_the_branches_are_twice_the_work(void **state)
+{
+    const size_t branches = 2000;
+    (void)state;
+    const size_t once = look_at_branches(branches), twice = look_at_branches(2 * branches);
+    assert_true(once >= branches);
+    assert_true(twice <= 2 * once + 100);
+    assert_true(once <= 10 * branches);
+}
+
+/* A hop whose ancestors have sent steps of several agents, of one, of itself alone, or none. */
+static void test_who_sends_a_history_again_sends_others_steps_too(void **state)
+{
+#define STEP(agent) "{\"agent\":\"" agent "\",\"action\":\"did\"}"
+    (void)state;
+    /* b has seen a's step, and sends only its own again: it has done that once more */
+    FOLD("{\"steps\":[" STEP("a") "," STEP("b") "]}", "{\"steps\":[" STEP("b") "]}");
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_STEP].count, 3);
+    /* with a's step it is the history */
+    FOLD("{\"steps\":[" STEP("a") "," STEP("b") "]}", "{\"steps\":[" STEP("a") "," STEP("b") "]}");
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_STEP].count, 2);
+    /* b has seen its own alone: that is the whole history */
+    FOLD("{\"steps\":[" STEP("b") "]}", "{\"steps\":[" STEP("b") "]}");
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_STEP].count, 1);
+    /* a branch does not know what its sibling has sent; what joins both knows it */
+    world.agents = "a\0b\0b\0b\0c\0d";
+    FOLD_AS("0 0 2 13", "{}", "{\"steps\":[" STEP("x") "," STEP("b") "]}",
+            "{\"steps\":[" STEP("b") "]}", "{\"steps\":[" STEP("b") "]}", "{}");
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_STEP].count, 3);
+    FOLD_AS("0 0 12 3", "{}", "{\"steps\":[" STEP("x") "," STEP("b") "]}",
+            "{\"steps\":[" STEP("b") "]}", "{\"steps\":[" STEP("b") "]}", "{}");
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_STEP].count, 4);
+    world.agents = NULL;
+#undef STEP
+}
+
 static void test_the_same_gives_the_same(void **state)
 {
     (void)state;
@@ -782,6 +847,8 @@ int main(void)
         TEST(test_a_damaged_contribution_is_told),
         TEST(test_texts_with_one_hash_cannot_be_computed),
         TEST(test_thousands_of_items),
+        TEST(test_twice_the_branches_are_twice_the_work),
+        TEST(test_who_sends_a_history_again_sends_others_steps_too),
         TEST(test_the_same_gives_the_same),
     };
     return RUN_TESTS(tests);
