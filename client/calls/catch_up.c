@@ -315,8 +315,8 @@ static void read_missed_step(struct handoff_store_read *read)
 static void look_for_missed(struct handoff_catch_up *catch_up)
 {
     catch_up->is_last =
-        catch_up->included &&
-        handoff_channels_have_left(&catch_up->loop->client->channels, catch_up->ticket);
+        catch_up->included && handoff_channels_have_left(&catch_up->loop->client->channels,
+                                                         catch_up->row.channel, catch_up->ticket);
     catch_up->read = (struct handoff_store_read){.mailbox = catch_up->loop->lane->mailbox,
                                                  .run = read_missed_step,
                                                  .done = missed_were_read};
@@ -337,8 +337,9 @@ static bool takes_more(struct handoff_agent *agent)
 static bool may_read_missed(struct handoff_catch_up *catch_up, struct handoff_agent *agent)
 {
     struct handoff_channels *channels = &catch_up->loop->client->channels;
-    return catch_up->included ? handoff_channels_have_left(channels, catch_up->ticket)
-                              : takes_more(agent);
+    return catch_up->included
+               ? handoff_channels_have_left(channels, catch_up->row.channel, catch_up->ticket)
+               : takes_more(agent);
 }
 
 static void catch_up_timer_fired(struct base_timer *timer)

@@ -973,7 +973,10 @@ static enum handoff_code take_up_publishing(struct publishing *publishing,
                                             struct handoff_error *error)
 {
     struct handoff_client *client = publishing->loop->client;
-    handoff_channels_enter(&client->channels, &publishing->ticket);
+    const char *name = base_arena_strdup(&publishing->arena, options->channel);
+    if (!name)
+        return handoff_error_no_memory(error);
+    handoff_channels_enter(&client->channels, &publishing->ticket, name);
     enum handoff_code code =
         handoff_channels_find(&client->channels, base_span_text(options->channel),
                               &publishing->arena, &publishing->channel, error);

@@ -452,8 +452,9 @@ enum handoff_code handoff_channels_copy(struct handoff_channels *channels, struc
  */
 
 void handoff_channels_enter(struct handoff_channels *channels,
-                            struct handoff_channel_ticket *ticket)
+                            struct handoff_channel_ticket *ticket, const char *channel)
 {
+    ticket->channel = channel;
     pthread_rwlock_wrlock(&channels->lock);
     ticket->number = ++channels->last_ticket;
     TAILQ_INSERT_TAIL(&channels->tickets, ticket, entry);
@@ -479,11 +480,17 @@ uint64_t handoff_channels_last_ticket(struct handoff_channels *channels)
     return number;
 }
 
-bool handoff_channels_have_left(struct handoff_channels *channels, uint64_t number)
+bool handoff_channels_have_left(struct handoff_channels *channels, struct base_span channel,
+                                uint64_t number)
 {
+    const struct handoff_channel_ticket *ticket;
+    bool all = true;
     pthread_rwlock_rdlock(&channels->lock);
-    const struct handoff_channel_ticket *oldest = TAILQ_FIRST(&channels->tickets);
-    const bool all = !oldest || oldest->number > number;
+    TAILQ_FOREACH (ticket, &channels->tickets, entry) {
+        if (ticket->number > number)
+            break;
+        all = all && !base_span_equal(base_span_text(ticket->channel), channel);
+    }
     pthread_rwlock_unlock(&channels->lock);
     return all;
 }

@@ -33,6 +33,7 @@ struct handoff_channel_set;
 struct handoff_channel_ticket {
     TAILQ_ENTRY(handoff_channel_ticket) entry; /* lock */
     uint64_t number;                           /* 0: it is not in the list */
+    const char *channel;                       /* the publisher's; lent while it is in the list */
 };
 
 struct handoff_channels {
@@ -88,13 +89,14 @@ enum handoff_code handoff_channels_copy(struct handoff_channels *channels, struc
  */
 
 void handoff_channels_enter(struct handoff_channels *channels,
-                            struct handoff_channel_ticket *ticket);
+                            struct handoff_channel_ticket *ticket, const char *channel);
 /* Harmless on a ticket that is not in the list. */
 void handoff_channels_leave(struct handoff_channels *channels,
                             struct handoff_channel_ticket *ticket);
-/* The number of the last ticket; and whether all up to a number have left. */
+/* The number of the last ticket; and whether all of a channel up to a number have left. */
 uint64_t handoff_channels_last_ticket(struct handoff_channels *channels);
-bool handoff_channels_have_left(struct handoff_channels *channels, uint64_t number);
+bool handoff_channels_have_left(struct handoff_channels *channels, struct base_span channel,
+                                uint64_t number);
 
 /* ---- subscriptions ----------------------------------------------------------------------------
  */

@@ -109,6 +109,30 @@ static int next_in(struct handoff_feed *feed)
     return handoff_feed_next(feed, &id, &lane) ? id.bytes[0] : 0;
 }
 
+/* A last look waits for what was being published to its channel, and for nothing else. */
+static void test_publications_of_other_channels_are_not_waited_for(void **state)
+{
+    (void)state;
+    struct handoff_channels *channels = calloc(1, sizeof *channels);
+    struct handoff_channel_ticket slow = {0}, other = {0}, later = {0};
+    const struct base_span news = base_span_text("news"), alarms = base_span_text("alarms");
+    handoff_channels_init(channels);
+    handoff_channels_enter(channels, &slow, "news");
+    handoff_channels_enter(channels, &other, "alarms");
+    const uint64_t last = handoff_channels_last_ticket(channels);
+    handoff_channels_enter(channels, &later, "alarms");
+    assert_false(handoff_channels_have_left(channels, news, last));
+    assert_false(handoff_channels_have_left(channels, alarms, last));
+    handoff_channels_leave(channels, &other);
+    assert_true(handoff_channels_have_left(channels, alarms, last));
+    assert_false(handoff_channels_have_left(channels, news, last));
+    handoff_channels_leave(channels, &slow);
+    assert_true(handoff_channels_have_left(channels, news, last));
+    handoff_channels_leave(channels, &later);
+    handoff_channels_free(channels);
+    free(channels);
+}
+
 static void test_a_held_feed_goes_on_in_order(void **state)
 {
     (void)state;
@@ -215,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_one_agent_does_not_use_up_all_subscriptions),
         cmocka_unit_test(test_a_change_that_is_given_up_changes_nothing),
         cmocka_unit_test(test_no_two_changes_have_the_same_time),
+        cmocka_unit_test(test_publications_of_other_channels_are_not_waited_for),
         cmocka_unit_test(test_a_held_feed_goes_on_in_order),
         cmocka_unit_test(test_channels_that_come_and_go_take_no_memory_for_ever),
         cmocka_unit_test(test_a_loop_may_close_when_one_that_waited_has_been_called_up),

@@ -136,7 +136,8 @@ enum handoff_code handoff_store_visit_subscriptions(
 /* A body that was removed is the empty TEXT (bodies.h), which no other is equal to. */
 static const char select_missed[] =
     "SELECT p.seq, e.id FROM publications p JOIN envelopes e ON e.seq = p.seq"
-    " WHERE p.channel = ?1 AND p.seq > ?2 AND p.at >= ?3 AND p.source <> ?4 AND p.named = 0"
+    " WHERE p.channel = ?1 AND p.seq > ?2 AND (p.at >= ?3 OR p.seq >= ?6) AND p.source <> ?4"
+    " AND p.named = 0"
     " AND e.body <> '' AND NOT EXISTS (SELECT 1 FROM channel_deliveries d"
     "  WHERE d.publication = p.seq AND d.receiver = ?4)"
     " AND NOT EXISTS (SELECT 1 FROM channel_received r"
@@ -151,27 +152,40 @@ static void read_missed_row(sqlite3_stmt *row, struct handoff_stored_missed *mis
         memcpy(missed->id.bytes, id.data, id.size);
 }
 
+/* A clock that is set back gives new publications older times than they may have. */
+static enum handoff_code note_what_is_newer(struct handoff_db *db,
+                                            struct handoff_stored_subscription *of,
+                                            struct handoff_error *error)
+{
+    if (of->newer > 0)
+        return HANDOFF_OK;
+    return handoff_db_number(db, "SELECT coalesce(max(seq), 0) + 1 FROM envelopes", &of->newer,
+                             error);
+}
+
 enum handoff_code handoff_store_list_missed(struct handoff_store *store,
-                                            const struct handoff_stored_subscription *of,
-                                            size_t limit, struct handoff_stored_missed *list,
-                                            size_t *count, struct handoff_error *error)
+                                            struct handoff_stored_subscription *of, size_t limit,
+                                            struct handoff_stored_missed *list, size_t *count,
+                                            struct handoff_error *error)
 {
     *count = 0;
     struct handoff_db *db = handoff_store_reader(store, error);
     if (!db)
         return error ? error->code : HANDOFF_ERR_STORE_IO;
-    enum handoff_code code = HANDOFF_ERR_STORE_IO;
-    sqlite3_stmt *select = handoff_db_statement(db, select_missed, error);
+    enum handoff_code code = note_what_is_newer(db, of, error);
+    sqlite3_stmt *select =
+        code == HANDOFF_OK ? handoff_db_statement(db, select_missed, error) : NULL;
     if (select) {
         handoff_db_bind_text(select, 1, of->channel);
         sqlite3_bind_int64(select, 2, of->position);
         sqlite3_bind_int64(select, 3, of->from_ms);
         handoff_db_bind_text(select, 4, of->receiver);
         sqlite3_bind_int64(select, 5, (int64_t)limit);
+        sqlite3_bind_int64(select, 6, of->newer);
         while (*count < limit && handoff_db_row(select))
             read_missed_row(select, &list[(*count)++]);
         code = handoff_db_end(db, select, error);
-    } else {
+    } else if (code == HANDOFF_OK) {
         code = handoff_db_failure(db, NULL);
     }
     handoff_store_reader_done(store, db);
