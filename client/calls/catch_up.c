@@ -2,8 +2,8 @@
 /*
  * Catching up, see catch_up.h. A step reads some publications on a reader thread, then delivers
  * them on the loop, then waits for the commit. Where nothing is left, the subscriber is included in
- * new publications, and when those that were being made have ended, one more look, from the first
- * number on, finds what was published without it; then the row says that it is current.
+ * new publications, and when those that were being made have ended, one more look finds what was
+ * published without it, also behind the position; then the row says that it is current.
  *
  * On its loop's thread, but for the reading.
  */
@@ -38,6 +38,7 @@ struct handoff_catch_up {
 
     /* the last look: new publications include it, and those of up to that ticket did not */
     bool included, is_last;
+    bool resumed; /* another process may have published something behind the position */
     uint64_t ticket;
     struct handoff_feed *held; /* what new ones deliver waits until its end; NULL: nothing does */
 
@@ -239,9 +240,7 @@ static void deliver_step(struct handoff_catch_up *catch_up, struct handoff_agent
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-/* A publication has the number of its envelope, which may have been assembled long before: it can
-   appear behind the position. So the last look begins at the first number again. Only in memory:
-   after a restart it is made anew. */
+/* Only in memory: after a restart it is made anew. */
 static void begin_last_look(struct handoff_catch_up *catch_up)
 {
     struct handoff_channels *channels = &catch_up->loop->client->channels;
@@ -253,7 +252,18 @@ static void begin_last_look(struct handoff_catch_up *catch_up)
     catch_up->leaving = !sweep_feed(catch_up, HANDOFF_SWEEP_INCLUDE);
     catch_up->included = true;
     catch_up->ticket = handoff_channels_last_ticket(channels);
-    catch_up->row.position = 0;
+}
+
+/* A publication has the number of its envelope, which may have been assembled long before: it can
+   appear behind the position. All that were being made have ended, so no more of them come. */
+static void go_back_for_last_look(struct handoff_catch_up *catch_up)
+{
+    const int64_t behind = handoff_channels_behind(&catch_up->loop->client->channels,
+                                                   catch_up->row.channel, catch_up->row.receiver);
+    if (catch_up->resumed)
+        catch_up->row.position = 0;
+    else if (behind > 0 && behind <= catch_up->row.position)
+        catch_up->row.position = behind - 1;
 }
 
 /* Nothing is left, as far as the look could see. */
@@ -314,9 +324,12 @@ static void read_missed_step(struct handoff_store_read *read)
 
 static void look_for_missed(struct handoff_catch_up *catch_up)
 {
+    const bool was_last = catch_up->is_last;
     catch_up->is_last =
         catch_up->included && handoff_channels_have_left(&catch_up->loop->client->channels,
                                                          catch_up->row.channel, catch_up->ticket);
+    if (catch_up->is_last && !was_last)
+        go_back_for_last_look(catch_up);
     catch_up->read = (struct handoff_store_read){.mailbox = catch_up->loop->lane->mailbox,
                                                  .run = read_missed_step,
                                                  .done = missed_were_read};
@@ -382,6 +395,7 @@ bool handoff_catch_up_begin(struct handoff_loop *loop,
     made->loop = loop;
     made->row = *row;
     made->number = number;
+    made->resumed = row->position > 0;
     made->row.channel = keep_feed_name(made->names, row->channel);
     made->row.receiver = keep_feed_name(made->names + row->channel.size + 1, row->receiver);
     made->timer.fire = catch_up_timer_fired;

@@ -72,6 +72,7 @@ struct publishing {
 
     /* of the publication */
     struct handoff_stored_publication made;
+    int64_t seq; /* of the publication, once it is durable */
     char assembled_id[BASE_UUID_TEXT];
     bool waits, is_durable;
     size_t unsettled;
@@ -257,6 +258,14 @@ static bool finds_other_publication(struct publishing *publishing,
     return true;
 }
 
+/* A commit that failed may have been made after all; then its number is not known. */
+static void note_earlier_number(struct publishing *publishing)
+{
+    handoff_channels_note_behind(&publishing->loop->client->channels,
+                                 base_span_text(publishing->channel.name),
+                                 publishing->seq > 0 ? publishing->seq : 1);
+}
+
 /* The deliveries were told before this, and some may have settled. */
 static void was_published(void *context, const struct handoff_error *error)
 {
@@ -264,6 +273,8 @@ static void was_published(void *context, const struct handoff_error *error)
     BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
     if (finds_other_publication(publishing, error))
         return;
+    if (publishing->stored.id_text)
+        note_earlier_number(publishing);
     if (error->code != HANDOFF_OK) {
         fail_publishing(publishing, error);
         return;
@@ -448,6 +459,7 @@ static enum handoff_code hand_over_publication(struct publishing *publishing,
     publication->named = publishing->named;
     publication->published = was_published;
     publication->context = publishing;
+    publication->seq = &publishing->seq;
     submission->idempotency_key = publishing->key;
     memcpy(submission->request_digest, publishing->request_digest,
            sizeof submission->request_digest);

@@ -233,6 +233,7 @@ uint64_t handoff_channels_end_change(struct handoff_channels *channels, struct b
     BASE_CHECK(found && found->changing);
     const uint64_t number = ++channels->last_change;
     found->included = false;
+    found->behind = 0;
     found->state = to;
     found->number = number;
     stop_changing(channels, found, &removed);
@@ -253,6 +254,34 @@ void handoff_channels_give_up_change(struct handoff_channels *channels, struct b
     stop_changing(channels, found, &removed);
     pthread_rwlock_unlock(&channels->lock);
     handoff_new_subscription_free(&removed);
+}
+
+void handoff_channels_note_behind(struct handoff_channels *channels, struct base_span channel,
+                                  int64_t seq)
+{
+    struct handoff_subscription *subscription;
+    pthread_rwlock_wrlock(&channels->lock);
+    struct handoff_subscribed_channel *found =
+        handoff_subscribed_find_channel(&channels->subscribed, channel);
+    if (found) {
+        TAILQ_FOREACH (subscription, &found->subscriptions, entry) {
+            if (subscription->state == HANDOFF_SUBSCRIPTION_CATCHING_UP &&
+                (subscription->behind == 0 || seq < subscription->behind))
+                subscription->behind = seq;
+        }
+    }
+    pthread_rwlock_unlock(&channels->lock);
+}
+
+int64_t handoff_channels_behind(struct handoff_channels *channels, struct base_span channel,
+                                struct base_span receiver)
+{
+    pthread_rwlock_rdlock(&channels->lock);
+    const struct handoff_subscription *found =
+        handoff_subscribed_find(&channels->subscribed, channel, receiver);
+    const int64_t seq = found ? found->behind : 0;
+    pthread_rwlock_unlock(&channels->lock);
+    return seq;
 }
 
 bool handoff_channels_sweep(struct handoff_channels *channels, struct base_span channel,

@@ -118,6 +118,14 @@ uint64_t handoff_channels_end_change(struct handoff_channels *channels, struct b
 void handoff_channels_give_up_change(struct handoff_channels *channels, struct base_span channel,
                                      struct base_span receiver);
 
+/* A publication got a number that is smaller than some before it, since its envelope was assembled
+   earlier: those that catch up may have passed it. */
+void handoff_channels_note_behind(struct handoff_channels *channels, struct base_span channel,
+                                  int64_t seq);
+/* The smallest of these numbers since the last change of the subscription; 0: there was none. */
+int64_t handoff_channels_behind(struct handoff_channels *channels, struct base_span channel,
+                                struct base_span receiver);
+
 /* Of a subscription that is catching up since the change of that number: it is included in
    publications from now on (INCLUDE), or has caught up (DONE). false: it was changed meanwhile. */
 enum handoff_sweep { HANDOFF_SWEEP_LOOK, HANDOFF_SWEEP_INCLUDE, HANDOFF_SWEEP_DONE };

@@ -29,6 +29,8 @@ struct handoff_subscription {
     bool changing;                         /* being stored: no other change may start */
     bool included; /* of one that is catching up: new publications include it again */
     uint64_t number;
+    int64_t behind; /* of one that is catching up: the smallest number that may have appeared behind
+                       its position; 0: none */
     char name[];
 };
 

@@ -35,6 +35,7 @@ struct pending_publication {
     size_t nmade;                         /* receivers whose deliveries are made */
     void (*published)(void *context, const struct handoff_error *error);
     void *context;
+    int64_t *seq; /* the publisher's; or NULL */
 };
 
 static void free_pending_publication(struct pending_publication *pending)
@@ -58,6 +59,8 @@ static void publication_over(struct handoff_store_job *job)
     struct pending_publication *pending = BASE_CONTAINER_OF(job, struct pending_publication, end);
     BASE_CHECK_MAGIC(pending, PUBLICATION_MAGIC);
     pending->lane->awaited--;
+    if (pending->seq && job->error.code == HANDOFF_OK)
+        *pending->seq = pending->write.seq;
     pending->published(pending->context, &job->error);
     free_pending_publication(pending);
 }
@@ -266,6 +269,7 @@ static struct pending_publication *make_pending(struct handoff_lane *lane,
     pending->more.deliver = make_more;
     pending->published = publication->published;
     pending->context = publication->context;
+    pending->seq = publication->seq;
     base_arena_init(&pending->arena, 0);
     pending->shared =
         handoff_shared_envelope_new(&publication->submission.id, publication->submission.envelope,

@@ -36,6 +36,7 @@ struct handoff_publication {
     /* The commit was made, or has failed and nothing was published. Before any waiter is told. */
     void (*published)(void *context, const struct handoff_error *error);
     void *context;
+    int64_t *seq; /* receives its number before that, if it was published; NULL: nobody asks */
 };
 
 /* OK: `published` will be called; where there are many receivers, their deliveries begin some turns

@@ -32,6 +32,8 @@ struct handoff_store_publish {
        published or delivered already, and with not_found or envelope_removed if retention came
        first. */
     bool stored;
+
+    int64_t seq; /* answers: its number */
 };
 
 void handoff_store_publish(struct handoff_store *store, struct handoff_store_publish *publish);

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness import eventually
 from harness.agents import Caller, config, daemon_with
-from harness.receiver import Hold, Receiver, ack, later, status
+from harness.receiver import Hold, Receiver, ack, later, nack, status
 
 HANDOFFCTL = os.environ["HANDOFFCTL"]
 CHANNEL = "oauth-migration"
@@ -315,6 +315,21 @@ class Budgets(Case):
         self.assertEqual(onward["parents"][0]["id"], before.id)
         self.assertGreaterEqual(len(onward["context"]["history"]), len(self.STEPS))
         self.check_store()
+
+    def test_a_parked_projection_is_edited_or_goes_elsewhere(self):
+        made = self.publish_too_much(watch=nack("no", False))
+        self.wait_for_states(made["id"], code_generator="acknowledged", test_writer="acknowledged", watch="parked")
+        parked = next(one["handoff_id"] for one in made["deliveries"] if one["receiver"] == "watch")
+        self.receivers["watch"].do(ack)
+        edited = self.caller.call("POST", f"/v1/parked/{parked}/replay",
+                                  {"edit": {"task_summary": "Watch less"}, "reason": "shorter"})
+        self.assertEqual(edited.status, 200, edited)
+        again = self.receivers["watch"].wait_for(2)[1].json()
+        self.assertEqual((again["context"]["task"]["summary"], again["replaces"]["id"]), ("Watch less", parked))
+        self.assertLessEqual(again["tokens"]["count"], 300)
+        second = self.publish(execution_history=self.STEPS, task_id="task-7200", receivers=["watch"])
+        self.wait_for_states(second["id"], watch="acknowledged")
+        self.check_store(audit=False)
 
     def test_projections_of_many_receivers_are_made_in_turns(self):
         small = {f"watch-{number:02}": {"token_budget": 200 + number} for number in range(60)}

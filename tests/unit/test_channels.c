@@ -133,6 +133,37 @@ static void test_publications_of_other_channels_are_not_waited_for(void **state)
     free(channels);
 }
 
+static int64_t behind(struct handoff_channels *channels, const char *channel, const char *agent)
+{
+    return handoff_channels_behind(channels, base_span_text(channel), base_span_text(agent));
+}
+
+/* A last look need not begin at the first publication, but where one was published late. */
+static void test_what_appears_behind_is_remembered_for_those_that_catch_up(void **state)
+{
+    (void)state;
+    struct handoff_channels *channels = calloc(1, sizeof *channels);
+    handoff_channels_init(channels);
+    handoff_channels_note_behind(channels, base_span_text("news"), 3);
+    subscribe(channels, "news", "reviewer", HANDOFF_SUBSCRIPTION_CATCHING_UP);
+    subscribe(channels, "news", "doc-writer", HANDOFF_SUBSCRIPTION_CURRENT);
+    subscribe(channels, "alarms", "reviewer", HANDOFF_SUBSCRIPTION_CATCHING_UP);
+    assert_int_equal(behind(channels, "news", "reviewer"), 0);
+    handoff_channels_note_behind(channels, base_span_text("news"), 40);
+    handoff_channels_note_behind(channels, base_span_text("news"), 7);
+    handoff_channels_note_behind(channels, base_span_text("news"), 12);
+    assert_int_equal(behind(channels, "news", "reviewer"), 7);
+    assert_int_equal(behind(channels, "news", "doc-writer"), 0);
+    assert_int_equal(behind(channels, "alarms", "reviewer"), 0);
+    assert_int_equal(begin(channels, "news", "reviewer"), HANDOFF_OK);
+    handoff_channels_give_up_change(channels, base_span_text("news"), base_span_text("reviewer"));
+    assert_int_equal(behind(channels, "news", "reviewer"), 7);
+    subscribe(channels, "news", "reviewer", HANDOFF_SUBSCRIPTION_CATCHING_UP);
+    assert_int_equal(behind(channels, "news", "reviewer"), 0);
+    handoff_channels_free(channels);
+    free(channels);
+}
+
 static void test_a_held_feed_goes_on_in_order(void **state)
 {
     (void)state;
@@ -240,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_a_change_that_is_given_up_changes_nothing),
         cmocka_unit_test(test_no_two_changes_have_the_same_time),
         cmocka_unit_test(test_publications_of_other_channels_are_not_waited_for),
+        cmocka_unit_test(test_what_appears_behind_is_remembered_for_those_that_catch_up),
         cmocka_unit_test(test_a_held_feed_goes_on_in_order),
         cmocka_unit_test(test_channels_that_come_and_go_take_no_memory_for_ever),
         cmocka_unit_test(test_a_loop_may_close_when_one_that_waited_has_been_called_up),

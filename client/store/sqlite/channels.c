@@ -118,10 +118,11 @@ static enum handoff_code finish_undelivered(struct handoff_db *db, int64_t seq,
 static enum handoff_code run_publish(struct handoff_store_job *job, struct handoff_db *db,
                                      struct handoff_error *error)
 {
-    const struct handoff_store_publish *publish = (const void *)job;
+    struct handoff_store_publish *publish = (void *)job;
     int64_t seq = 0;
     bool known;
     enum handoff_code code = put_published_envelope(db, publish, &seq, &known, error);
+    publish->seq = seq;
     if (code != HANDOFF_OK || known)
         return code;
     code = insert_publication(db, seq, publish, error);
