@@ -160,6 +160,25 @@ class ByTask(Chained):
             self.assertNotIn("left", json.dumps(self.chain.ledger(envelope)))
         self.assertNotIn("right", json.dumps(self.chain.ledger(left)))
 
+    def test_an_agent_that_was_handed_a_task_fans_it_out_and_it_comes_together(self):
+        """Each branch has what was there before it and nothing of the other; who gets both has all, once."""
+        first = self.chain.hand("researcher", "analyst", intent="The user's words", constraints={"max_cost": 5},
+                                state={"decisions": ["before"], "unresolved": ["who signs?"]})
+        left = self.chain.hand("analyst", "coder", state={"decisions": ["to the left"]})
+        right = self.chain.hand("analyst", "tester", state={"decisions": ["to the right"]})
+        for branch, own in (left, "to the left"), (right, "to the right"):
+            self.assertEqual((parents(branch), branch["hop"]["count"]), ([first["id"]], 2))
+            self.assertEqual(state(branch)["decisions"], ["before", own])
+            self.assertEqual(self.chain.values(branch, "decision"), ["before", own])
+        ends = [self.chain.hand("coder", "reviewer", state={"resolved": ["who signs?"]}),
+                self.chain.hand("tester", "reviewer", constraints={"max_cost": 4})]
+        joined = self.chain.hand("reviewer", "writer")
+        self.assertEqual((sorted(parents(joined)), joined["hop"]["count"]), (sorted(end["id"] for end in ends), 4))
+        self.assertEqual(state(joined)["decisions"], ["before", "to the left", "to the right"])
+        self.assertNotIn("unresolved", state(joined), "the one that knew it has resolved it")
+        self.assertEqual(constraints(joined), {"max_cost": 4})
+        self.assertEqual(joined["context"]["task"]["intent"], "The user's words")
+
     def test_an_originator_that_fans_out_begins_branches_at_hop_1(self):
         first = self.chain.hand("researcher", "analyst", intent="The user's words", constraints={"style": "plain"},
                                 state={"decisions": ["for analyst"]})
