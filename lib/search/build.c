@@ -35,11 +35,10 @@ struct search_layout search_segment_layout(const struct search_head *head)
     layout.hashes = part(&end, head->terms, sizeof(uint64_t));
     layout.lists = part(&end, head->terms, sizeof(uint32_t));
     layout.buckets = part(&end, buckets, sizeof(uint32_t));
-    layout.seconds = part(&end, head->documents, sizeof(uint32_t));
-    layout.tasks = part(&end, head->documents, sizeof(uint32_t));
-    layout.agents = part(&end, head->documents, sizeof(uint32_t));
+    layout.facts = part(&end, head->documents, sizeof(struct search_facts));
+    layout.newest = part(&end, head->documents / SEARCH_SUM_EVERY + 1, sizeof(uint32_t));
+    layout.highest = part(&end, head->documents / SEARCH_SUM_EVERY + 1, 1);
     layout.lengths = part(&end, head->documents, 1);
-    layout.levels = part(&end, head->documents, 1);
     layout.sketch_ends = part(&end, head->documents, sizeof(uint32_t));
     layout.sketches = part(&end, head->sketches_size, 1);
     layout.postings = part(&end, head->postings_size, 1);
@@ -103,26 +102,43 @@ static void write_sketches(const struct search_builder *builder, const struct se
     }
 }
 
+static struct search_facts facts_of(const struct search_document *document)
+{
+    return (struct search_facts){.seconds = kept_seconds(document->changed_ms),
+                                 .task = document->task,
+                                 .agent = document->agent,
+                                 .level = document->level < SEARCH_LEVELS ? document->level
+                                                                          : SEARCH_LEVELS - 1};
+}
+
+static void write_boost_facts(const struct search_builder *builder,
+                              const struct search_layout *layout, unsigned char *bytes)
+{
+    struct search_facts *facts = (void *)(bytes + layout->facts);
+    uint32_t *newest = (void *)(bytes + layout->newest);
+    unsigned char *highest = bytes + layout->highest;
+    for (uint32_t i = 0; i < builder->head.documents; i++) {
+        const uint32_t some = i / SEARCH_SUM_EVERY;
+        facts[i] = facts_of(&builder->documents[i]);
+        if (facts[i].seconds > newest[some])
+            newest[some] = facts[i].seconds;
+        if (facts[i].level > highest[some])
+            highest[some] = (unsigned char)facts[i].level;
+    }
+}
+
 static void write_documents(const struct search_builder *builder,
                             const struct search_layout *layout, unsigned char *bytes)
 {
     int64_t *keys = (void *)(bytes + layout->keys);
     uint64_t *sums = (void *)(bytes + layout->sums), sum = 0;
-    uint32_t *seconds = (void *)(bytes + layout->seconds), *tasks = (void *)(bytes + layout->tasks);
-    uint32_t *agents = (void *)(bytes + layout->agents);
     for (uint32_t i = 0; i < builder->head.documents; i++) {
-        const struct search_document *document = &builder->documents[i];
         const uint8_t length = (uint8_t)builder->lengths.data[i];
         if (i % SEARCH_SUM_EVERY == 0)
             sums[i / SEARCH_SUM_EVERY] = sum;
         sum += search_length_of(length);
-        keys[i] = document->key;
-        seconds[i] = kept_seconds(document->changed_ms);
-        tasks[i] = document->task;
-        agents[i] = document->agent;
+        keys[i] = builder->documents[i].key;
         bytes[layout->lengths + i] = length;
-        bytes[layout->levels + i] =
-            document->level < SEARCH_LEVELS ? document->level : SEARCH_LEVELS - 1;
     }
     if (builder->head.documents % SEARCH_SUM_EVERY == 0)
         sums[builder->head.documents / SEARCH_SUM_EVERY] = sum;
@@ -164,6 +180,7 @@ static void write_segment(struct search_builder *builder, const struct search_la
     struct search_head *head = &builder->head;
     memset(bytes, 0, layout->size);
     write_documents(builder, layout, bytes);
+    write_boost_facts(builder, layout, bytes);
     write_sketches(builder, layout, bytes);
     copy_part(bytes + layout->hashes, &builder->hashes);
     copy_part(bytes + layout->lists, &builder->lists);
@@ -224,32 +241,47 @@ static int by_hash_and_document(const void *a, const void *b)
            (left->posting.document < right->posting.document);
 }
 
+static size_t most_occurrences(const struct search_document *documents, size_t count)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < count; i++)
+        most += documents[i].term_count + 2;
+    return most;
+}
+
 static struct occurrence *gather_occurrences(const struct search_document *documents, size_t count,
                                              size_t *total)
 {
-    size_t filled = 0;
+    struct occurrence *all = base_malloc((most_occurrences(documents, count) + 1) * sizeof *all);
     *total = 0;
-    for (size_t i = 0; i < count; i++)
-        *total += documents[i].term_count;
-    struct occurrence *all = base_malloc((*total + 1) * sizeof *all);
-    for (size_t i = 0; all && i < count; i++) {
-        for (size_t term = 0; term < documents[i].term_count; term++) {
-            const uint32_t times = documents[i].terms[term].count;
+    for (uint32_t i = 0; all && i < count; i++) {
+        const struct search_document *document = &documents[i];
+        for (size_t term = 0; term < document->term_count; term++) {
+            const uint32_t times = document->terms[term].count;
             BASE_CHECK(times > 0);
-            all[filled++] = (struct occurrence){
-                documents[i].terms[term].hash,
-                {(uint32_t)i, times < SEARCH_COUNT_MAX ? times : SEARCH_COUNT_MAX}};
+            all[(*total)++] =
+                (struct occurrence){document->terms[term].hash,
+                                    {i, times < SEARCH_COUNT_MAX ? times : SEARCH_COUNT_MAX}};
         }
+        if (document->task != 0)
+            all[(*total)++] =
+                (struct occurrence){search_name_term(SEARCH_TASK, document->task), {i, 1}};
+        if (document->agent != 0)
+            all[(*total)++] =
+                (struct occurrence){search_name_term(SEARCH_AGENT, document->agent), {i, 1}};
     }
     return all;
 }
 
+/* Who chooses the words may choose one whose hash is that of a name: then it counts once. */
 static void add_terms(struct search_builder *builder, const struct occurrence *all, size_t total,
                       struct search_posting *postings)
 {
-    for (size_t i = 0, count; i < total; i += count) {
-        for (count = 0; i + count < total && all[i + count].hash == all[i].hash; count++)
-            postings[count] = all[i + count].posting;
+    for (size_t i = 0, next; i < total; i = next) {
+        size_t count = 0;
+        for (next = i; next < total && all[next].hash == all[i].hash; next++)
+            if (count == 0 || postings[count - 1].document != all[next].posting.document)
+                postings[count++] = all[next].posting;
         search_builder_term(builder, all[i].hash, postings, count);
     }
 }

@@ -13,12 +13,12 @@
  *
  * On the caller's thread, on whose stack all of it is.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "lib/base/check.h"
+#include "lib/search/boosts.h"
 #include "lib/search/index.h"
 #include "lib/search/postings.h"
 
@@ -133,10 +133,11 @@ struct finding {
     struct search_result *heap; /* the worst first */
     uint32_t segment;           /* of the view, the one at hand */
     size_t count, most;
-    double share;         /* of a relevance of 1 */
-    float boost_most;     /* in this window */
-    bool late;            /* the deadline came; no other window is begun */
-    uint32_t window;      /* documents of the next one */
+    double share;                /* of a relevance of 1 */
+    struct search_boosts boosts; /* of the segment at hand */
+    float boost_most;            /* in this window */
+    bool late;                   /* the deadline came; no other window is begun */
+    uint32_t window;             /* documents of the next one */
     uint32_t needed;      /* shares below which no document of this window is among the best */
     float usual[LENGTHS]; /* k1 * (1 - b + b * length / average) */
     float small[SMALL][LENGTHS]; /* worth of such a count in a document of such a length */
@@ -145,6 +146,7 @@ struct finding {
     struct search_cursor cursors[SEARCH_TERMS_MAX];
     uint32_t sums[WINDOW];
     uint64_t touched[WINDOW / 64];
+    uint16_t candidates[WINDOW]; /* places in the window */
 };
 
 static float worth_of_count(const struct finding *on, uint32_t count, uint8_t length)
@@ -165,103 +167,6 @@ static uint32_t worth_at_most(const struct finding *on, float weight,
                               const struct search_block *block)
 {
     return worth(on, weight, block->max_count ? block->max_count : 1, block->min_length) + 1;
-}
-
-static bool is_of_agents(const struct search_query *query, uint32_t agent)
-{
-    for (size_t i = 0; agent != 0 && i < query->agent_count; i++)
-        if (query->agents[i] == agent)
-            return true;
-    return false;
-}
-
-static float boost_of_age(const struct search_query *query, uint32_t seconds)
-{
-    const double age = (double)(query->now_ms - (int64_t)seconds * 1000);
-    if (query->recency <= 0 || query->half_life_ms <= 0)
-        return 0;
-    return query->recency * (float)exp2(age > 0 ? -age / (double)query->half_life_ms : 0);
-}
-
-static float boost_of(const struct search_query *query, const struct search_segment *segment,
-                      uint32_t document)
-{
-    float boost = 1 + query->level[segment->levels[document] % SEARCH_LEVELS];
-    boost += boost_of_age(query, segment->seconds[document]);
-    if (query->task != 0 && segment->tasks[document] == query->task)
-        boost += query->same_task;
-    if (is_of_agents(query, segment->agents[document]))
-        boost += query->agent;
-    return boost;
-}
-
-/* What documents [from, to) have at most. Few windows have a document of the task that asks; where
-   none has, half as much again is needed to be among the best. Numbers are looked at in steps that
-   the compiler makes of many at once. */
-enum { STEP = 64 };
-
-/* The newest documents are the last ones, so this mostly ends at once. */
-static float greatest_boost_of_age(const struct search_query *query, const uint32_t *seconds,
-                                   uint32_t from, uint32_t to)
-{
-    const int64_t as_good_as_now = (query->now_ms - query->half_life_ms / 8) / 1000;
-    uint32_t newest = 0;
-    while (from < to) {
-        const uint32_t begin = to - from < STEP ? from : to - STEP;
-        for (uint32_t i = begin; i < to; i++)
-            newest = seconds[i] > newest ? seconds[i] : newest;
-        if (newest >= as_good_as_now)
-            return query->recency;
-        to = begin;
-    }
-    return boost_of_age(query, newest);
-}
-
-static float greatest_level(const struct search_query *query, const uint8_t *levels, uint32_t from,
-                            uint32_t to)
-{
-    uint8_t highest = 0;
-    float most = 0;
-    for (uint32_t i = from; i < to; i++)
-        highest = levels[i] % SEARCH_LEVELS > highest ? levels[i] % SEARCH_LEVELS : highest;
-    for (int i = 0; i <= highest; i++)
-        most = query->level[i] > most ? query->level[i] : most;
-    return most;
-}
-
-static bool has_number(const uint32_t *numbers, uint32_t from, uint32_t to, uint32_t wanted)
-{
-    while (from < to) {
-        const uint32_t end = to - from < STEP ? to : from + STEP;
-        uint32_t equal = 0;
-        for (; from < end; from++)
-            equal |= numbers[from] == wanted;
-        if (equal)
-            return true;
-    }
-    return false;
-}
-
-static bool has_agent(const struct search_query *query, const uint32_t *agents, uint32_t from,
-                      uint32_t to)
-{
-    for (size_t i = 0; i < query->agent_count; i++)
-        if (query->agents[i] != 0 && has_number(agents, from, to, query->agents[i]))
-            return true;
-    return false;
-}
-
-static float greatest_boost(const struct search_query *query, const struct search_segment *segment,
-                            uint32_t from, uint32_t to)
-{
-    float boost = 1 + greatest_level(query, segment->levels, from, to);
-    if (query->recency > 0)
-        boost += greatest_boost_of_age(query, segment->seconds, from, to);
-    if (query->task != 0 && has_number(segment->tasks, from, to, query->task))
-        boost += query->same_task;
-    if (query->agent > 0 && has_agent(query, segment->agents, from, to))
-        boost += query->agent;
-    return boost;
 }
 
 /* ---- the best so far
@@ -313,7 +218,8 @@ static struct search_result result_of_document(const struct finding *on,
 {
     const float relevance = (float)((double)sum / on->share);
     return (struct search_result){.relevance = relevance,
-                                  .score = relevance * boost_of(on->query, segment, document),
+                                  .score =
+                                      relevance * search_boost_of(on->query, segment, document),
                                   .segment = on->segment,
                                   .document = document,
                                   .sum = sum};
@@ -417,17 +323,18 @@ static uint32_t bound_in_block(const struct finding *on, struct listed *term)
     return term->block_most;
 }
 
-/* With the terms set aside. 0: it is not among the best. */
-static uint32_t complete(struct finding *on, size_t aside, uint32_t document, uint32_t sum)
+/* With the terms set aside. 0: it has less than it needs to be among the best. */
+static uint32_t complete(struct finding *on, size_t aside, uint32_t document, uint32_t sum,
+                         uint32_t needed)
 {
     while (aside > 0) {
         struct listed *term = &on->terms[--aside];
         const uint32_t rest = aside > 0 ? on->terms[aside - 1].rest : 0;
-        if (sum + term->rest < on->needed)
+        if (sum + term->rest < needed)
             return 0;
         if (term->most == 0 || !search_cursor_reach(term->cursor, document))
             continue;
-        if (sum + rest + bound_in_block(on, term) < on->needed)
+        if (sum + rest + bound_in_block(on, term) < needed)
             return 0;
         if (search_cursor_seek(term->cursor, document) &&
             search_cursor_at(term->cursor) == document) {
@@ -436,26 +343,53 @@ static uint32_t complete(struct finding *on, size_t aside, uint32_t document, ui
                          cursor->segment->lengths[document]);
         }
     }
-    return sum >= on->needed ? sum : 0;
+    return sum >= needed ? sum : 0;
+}
+
+/* The window's, where the document has its greatest boost; most have less, and need more. */
+static uint32_t needed_of_document(const struct finding *on, uint32_t document)
+{
+    const double boost = (double)search_boost_at_most(&on->boosts, document);
+    const double needed = on->needed * ((double)on->boost_most / boost);
+    return on->needed > 0 ? (uint32_t)(needed * (1 - 1e-6)) : 0;
+}
+
+/* Those of a window that may be among the best. Their facts are waited for together. */
+static size_t list_candidates(struct finding *on, const struct search_segment *segment,
+                              uint32_t rest, uint32_t base)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < WINDOW / 64; i++) {
+        for (uint64_t bits = on->touched[i]; bits; bits &= bits - 1) {
+            const uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            if (on->sums[slot] + rest >= on->needed) {
+                __builtin_prefetch(&segment->facts[base + slot]);
+                on->candidates[count++] = (uint16_t)slot;
+            } else {
+                on->sums[slot] = 0;
+            }
+        }
+        on->touched[i] = 0;
+    }
+    return count;
 }
 
 static void take_window(struct finding *on, const struct search_segment *segment, size_t aside,
                         uint32_t base)
 {
     const uint32_t rest = aside > 0 ? on->terms[aside - 1].rest : 0;
-    for (uint32_t i = 0; i < WINDOW / 64; i++) {
-        for (uint64_t bits = on->touched[i]; bits; bits &= bits - 1) {
-            const uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
-            uint32_t sum = on->sums[slot];
-            on->sums[slot] = 0;
-            if (sum + rest < on->needed)
-                continue;
-            if (aside > 0)
-                sum = complete(on, aside, base + slot, sum);
-            if (sum > 0 && sum >= on->needed)
-                take_document(on, segment, base + slot, sum);
-        }
-        on->touched[i] = 0;
+    const size_t count = list_candidates(on, segment, rest, base);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t slot = on->candidates[i];
+        const uint32_t needed = needed_of_document(on, base + slot);
+        uint32_t sum = on->sums[slot];
+        on->sums[slot] = 0;
+        if (sum + rest < needed)
+            continue;
+        if (aside > 0)
+            sum = complete(on, aside, base + slot, sum, needed);
+        if (sum > 0 && sum >= needed)
+            take_document(on, segment, base + slot, sum);
     }
 }
 
@@ -477,7 +411,7 @@ static bool find_between(struct finding *on, const struct search_segment *segmen
             return false;
         end = to - base < on->window ? to : base + on->window;
         on->window = 2 * on->window < WINDOW ? 2 * on->window : WINDOW;
-        on->boost_most = greatest_boost(on->query, segment, base, end);
+        on->boost_most = search_boosts_most(&on->boosts, base, end);
         set_needed(on);
         const size_t aside = split_terms(on, base, end);
         for (size_t i = aside; i < on->term_count; i++)
@@ -515,6 +449,8 @@ static bool find_in_segment(struct finding *on, const struct search_segment *seg
 {
     const struct search_query *query = on->query;
     list_terms(on, segment, false);
+    if (on->term_count > 0)
+        search_boosts_begin(&on->boosts, query, segment);
     for (size_t i = 0; on->term_count > 0 && i < query->range_count; i++) {
         const uint32_t from = search_segment_lower(segment, query->ranges[i].first);
         const uint32_t to = query->ranges[i].last == INT64_MAX
@@ -586,7 +522,8 @@ static void add_common_in_segment(struct finding *on, const struct search_segmen
     }
     for (size_t i = 0; i < count; i++) {
         results[i].relevance = (float)((double)results[i].sum / on->share);
-        results[i].score = results[i].relevance * boost_of(on->query, segment, results[i].document);
+        results[i].score =
+            results[i].relevance * search_boost_of(on->query, segment, results[i].document);
     }
 }
 

@@ -101,14 +101,15 @@ static void number_documents(struct merging *on)
         const struct origin *origin = &on->origins[i];
         const struct search_segment *segment = on->merge->inputs[origin->input];
         const uint32_t document = origin->document;
+        const struct search_facts *facts = &segment->facts[document];
         on->numbers[origin->input][document] = (uint32_t)i;
         on->documents[i] =
             (struct search_document){.key = origin->key,
-                                     .changed_ms = (int64_t)segment->seconds[document] * 1000,
+                                     .changed_ms = (int64_t)facts->seconds * 1000,
                                      .length = search_length_of(segment->lengths[document]),
-                                     .level = segment->levels[document],
-                                     .task = segment->tasks[document],
-                                     .agent = segment->agents[document],
+                                     .level = (uint8_t)facts->level,
+                                     .task = facts->task,
+                                     .agent = facts->agent,
                                      .sketch = search_segment_sketch(segment, document)};
     }
 }

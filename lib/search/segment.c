@@ -39,11 +39,10 @@ static void set_parts(struct search_segment *segment)
     segment->hashes = (const void *)(bytes + layout.hashes);
     segment->lists = (const void *)(bytes + layout.lists);
     segment->buckets = (const void *)(bytes + layout.buckets);
-    segment->seconds = (const void *)(bytes + layout.seconds);
-    segment->tasks = (const void *)(bytes + layout.tasks);
-    segment->agents = (const void *)(bytes + layout.agents);
+    segment->facts = (const void *)(bytes + layout.facts);
+    segment->newest = (const void *)(bytes + layout.newest);
+    segment->highest = bytes + layout.highest;
     segment->lengths = bytes + layout.lengths;
-    segment->levels = bytes + layout.levels;
     segment->sketch_ends = (const void *)(bytes + layout.sketch_ends);
     segment->sketches = bytes + layout.sketches;
     segment->postings = bytes + layout.postings;

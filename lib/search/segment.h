@@ -12,12 +12,17 @@
  *     lists      uint32 [terms]                 where its list begins in the postings; or the one
  *                                               document that has the term (SEARCH_SINGLE)
  *     buckets    uint32 [2 ^ bucket_bits + 1]   the first term whose hash begins with these bits
- *     seconds, tasks, agents   uint32 [documents]
- *     lengths, levels          uint8  [documents]
+ *     facts      struct search_facts [documents]
+ *     newest     uint32 [documents / 128 + 1]   the greatest seconds of each 128,
+ *     highest    uint8  [documents / 128 + 1]   and the highest level
+ *     lengths    uint8  [documents]
  *     sketch_ends              uint32 [documents]
  *     sketches                                  one behind the other
  *     postings                                  lists (postings.h)
  *     padding    32 bytes, so that numbers may be read past the end of a list
+ *
+ * A document's task and agent are terms as well (search_name_term), so that it is known without
+ * looking at the documents where there is one of them.
  *
  * The head and the keys of a file are read into memory when it is opened, so removing touches no
  * file. The rest is mapped, and checked as a whole by whoever uses it first. It is read for that:
@@ -36,7 +41,7 @@
 
 enum {
     SEARCH_SEGMENT_MAGIC = 0x73676d74u,
-    SEARCH_FORMAT = 1,
+    SEARCH_FORMAT = 2,
     SEARCH_SUM_EVERY = 128,
     SEARCH_PADDING = 32,
     SEARCH_DOCUMENTS_MAX = 1 << 24, /* a segment's: what SEARCH_SINGLE has room for */
@@ -57,6 +62,13 @@ struct search_head {
     uint64_t head_checksum; /* of the head with a 0 here */
 };
 
+/* What boosts a document: read together, of those that might be among the best. */
+struct search_facts {
+    uint32_t seconds; /* since 1970 */
+    uint32_t task, agent;
+    uint32_t level;
+};
+
 enum search_soundness { SEARCH_UNCHECKED, SEARCH_SOUND, SEARCH_DAMAGED };
 
 struct search_segment {
@@ -75,9 +87,9 @@ struct search_segment {
     const int64_t *keys;
     /* in the bytes */
     const uint64_t *sums, *hashes;
-    const uint32_t *lists, *buckets, *seconds, *tasks, *agents;
-    const uint32_t *sketch_ends;
-    const uint8_t *lengths, *levels, *sketches, *postings;
+    const struct search_facts *facts;
+    const uint32_t *lists, *buckets, *newest, *sketch_ends;
+    const uint8_t *highest, *lengths, *sketches, *postings;
 
     atomic_uint removed_count;
     _Atomic(uint64_t) *removed; /* a bit for each document */
@@ -85,7 +97,7 @@ struct search_segment {
 
 /* Where each part begins; the result is the size of all of it. */
 struct search_layout {
-    size_t keys, sums, hashes, lists, buckets, seconds, tasks, agents, lengths, levels;
+    size_t keys, sums, hashes, lists, buckets, facts, newest, highest, lengths;
     size_t sketch_ends, sketches, postings;
     size_t size;
 };
@@ -127,6 +139,15 @@ static inline bool search_segment_is_removed(const struct search_segment *segmen
     return atomic_load_explicit(&segment->removed[document / 64], memory_order_relaxed) >>
                (document % 64) &
            1;
+}
+
+enum search_name { SEARCH_TASK, SEARCH_AGENT };
+
+/* The term of all documents with this task or agent. */
+static inline uint64_t search_name_term(enum search_name kind, uint32_t name)
+{
+    const uint64_t hash = ((uint64_t)name << 1 | kind) * UINT64_C(0x9e3779b97f4a7c15);
+    return (hash ^ hash >> 32) * UINT64_C(0xc2b2ae3d27d4eb4f);
 }
 
 /* length.c: one byte for a length. */

@@ -23,6 +23,8 @@ enum {
     QUERY = 20,
     EXPECTED = 8,
     MOST = 64,
+    TASKS = 20000,
+    AGENTS = 50,
     QUERIES = 400,
     AT_ONCE = 100
 };
@@ -141,6 +143,8 @@ static void add_documents(struct search_index *index, long documents, const char
                 words[word] = draw_word();
             batch[i] = (struct search_document){.key = done + i + 1,
                                                 .length = WORDS,
+                                                .task = 1 + (uint32_t)draw_number() % TASKS,
+                                                .agent = 1 + (uint32_t)draw_number() % AGENTS,
                                                 .sketch = base_span(sketch, sizeof sketch),
                                                 .terms = terms[i],
                                                 .term_count = make_terms(terms[i], words)};
@@ -207,6 +211,8 @@ static double search_index_once(struct search_index *index, const uint32_t *word
     struct search_range all = {0, INT64_MAX};
     struct search_wanted wanted[QUERY];
     struct search_result results[MOST];
+    const uint32_t agents[] = {1 + (uint32_t)draw_number() % AGENTS,
+                               1 + (uint32_t)draw_number() % AGENTS};
     struct search_query query = {.ranges = &all,
                                  .range_count = 1,
                                  .terms = wanted,
@@ -214,6 +220,11 @@ static double search_index_once(struct search_index *index, const uint32_t *word
                                  .b = 0.75F,
                                  .level = {0, 0.05F, 0.1F, 0.15F},
                                  .recency = 0.1F,
+                                 .same_task = 0.5F,
+                                 .task = 1 + (uint32_t)draw_number() % TASKS,
+                                 .agent = 0.1F,
+                                 .agents = agents,
+                                 .agent_count = 2,
                                  .half_life_ms = 604800000,
                                  .now_ms = 1};
     for (int i = 0; i < QUERY; i++) {

@@ -352,6 +352,75 @@ static void test_as_a_scan_of_all_documents(void **state)
     }
 }
 
+/* Documents of one term, one after the other in one segment; the one in question is a bit longer.
+ */
+struct boosted {
+    uint32_t task, agent; /* of the one in question */
+    uint64_t hash;        /* of its second term */
+    const uint32_t *agents;
+    size_t agent_count;
+};
+
+static void expect_boosted_one_first(const struct boosted *boosted)
+{
+    enum { ALL = 3000, IN_QUESTION = 2500 };
+    static struct search_document documents[ALL];
+    const struct search_term terms[] = {{42, 1}, {boosted->hash, 3}};
+    struct search_index *index = search_index_open(WORDS);
+    for (int64_t i = 0; i < ALL; i++)
+        documents[i] = (struct search_document){
+            .key = i + 1, .length = 30, .agent = 999, .terms = terms, .term_count = 1};
+    documents[IN_QUESTION].length = 31;
+    documents[IN_QUESTION].task = boosted->task;
+    documents[IN_QUESTION].agent = boosted->agent;
+    documents[IN_QUESTION].term_count = 2;
+    assert_true(search_index_add(index, documents, ALL));
+    struct search_range all = {0, INT64_MAX};
+    struct search_wanted wanted = {.hash = 42, .weight = 1};
+    struct search_query query = {.ranges = &all,
+                                 .range_count = 1,
+                                 .terms = &wanted,
+                                 .term_count = 1,
+                                 .k1 = 1.2F,
+                                 .b = 0.75F,
+                                 .same_task = 0.1F,
+                                 .task = 7,
+                                 .agent = 0.1F,
+                                 .agents = boosted->agents,
+                                 .agent_count = boosted->agent_count};
+    struct search_result result;
+    struct search_view *view = search_view_open(index);
+    search_view_count(view, &query);
+    assert_int_equal(search_view_find(view, &query, &result, 1), 1);
+    assert_int_equal(result.key, IN_QUESTION + 1);
+    search_view_close(&view);
+    search_index_close(&index);
+}
+
+static void test_a_boost_is_seen_in_any_window(void **state)
+{
+    (void)state;
+    uint32_t agents[40];
+    for (uint32_t i = 0; i < 40; i++)
+        agents[i] = i + 1;
+    expect_boosted_one_first(&(struct boosted){.task = 7, .hash = 43});
+    expect_boosted_one_first(
+        &(struct boosted){.agent = 3, .hash = 43, .agents = agents, .agent_count = 4});
+    expect_boosted_one_first(
+        &(struct boosted){.agent = 40, .hash = 43, .agents = agents, .agent_count = 40});
+}
+
+/* Who writes a memory chooses its words. */
+static void test_a_word_may_have_the_hash_of_a_name(void **state)
+{
+    (void)state;
+    const uint32_t agents[] = {3};
+    expect_boosted_one_first(
+        &(struct boosted){.task = 7, .hash = search_name_term(SEARCH_TASK, 7)});
+    expect_boosted_one_first(&(struct boosted){
+        .agent = 3, .hash = search_name_term(SEARCH_AGENT, 3), .agents = agents, .agent_count = 1});
+}
+
 static void test_of_equal_ones_the_newer(void **state)
 {
     (void)state;
@@ -1072,6 +1141,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_a_scan_of_all_documents),
+        cmocka_unit_test(test_a_boost_is_seen_in_any_window),
+        cmocka_unit_test(test_a_word_may_have_the_hash_of_a_name),
         cmocka_unit_test(test_of_equal_ones_the_newer),
         cmocka_unit_test(test_a_view_does_not_change),
         cmocka_unit_test(test_a_view_knows_that_it_is_behind),
