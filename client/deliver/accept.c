@@ -28,12 +28,18 @@ static size_t envelope_size(const struct handoff_submission *submission)
            submission->excerpt_lines.size;
 }
 
+static size_t summary_room(struct base_span summary)
+{
+    return summary.size < SUMMARY_SHOWN ? summary.size + 1 : SUMMARY_SHOWN;
+}
+
 static size_t texts_size(const struct handoff_submission *submission)
 {
     return envelope_size(submission) + submission->source.size + submission->target.size +
            submission->task_id.size + submission->idempotency_key.size +
-           submission->traceparent.size + submission->tracestate.size + SUMMARY_SHOWN +
-           submission->park_reason.size + CHAIN_HEADERS_ROOM + 3 * submission->task_id.size;
+           submission->traceparent.size + submission->tracestate.size +
+           summary_room(submission->summary) + submission->park_reason.size + CHAIN_HEADERS_ROOM +
+           3 * submission->task_id.size;
 }
 
 /* Absent if the envelope was not assembled in this process, as in tests. */
@@ -82,7 +88,7 @@ static bool take_envelope(struct handoff_delivery *delivery,
 static bool take_contribution(struct handoff_delivery *delivery,
                               const struct handoff_submission *submission, char *text)
 {
-    struct handoff_store_put_envelope *put = &delivery->write.accept.put;
+    struct handoff_store_put_envelope *put = &delivery->accepting->accept.put;
     const size_t parents_size = submission->nparents * sizeof *submission->parents;
     delivery->own_contribution = text;
     put->contribution = base_span(text, submission->contribution.size);
@@ -95,7 +101,7 @@ static bool take_contribution(struct handoff_delivery *delivery,
 /* The publication is its only parent, and has its body. */
 static void take_shared(struct handoff_delivery *delivery)
 {
-    struct handoff_store_accept *accept = &delivery->write.accept;
+    struct handoff_store_accept *accept = &delivery->accepting->accept;
     accept->put.shares = delivery->publication;
     accept->put.contribution = delivery->shared->contribution;
     accept->put.parents = &delivery->shared->id;
@@ -107,12 +113,12 @@ static void take_shared(struct handoff_delivery *delivery)
 static bool copy_contribution(struct handoff_delivery *delivery,
                               const struct handoff_submission *submission)
 {
-    struct handoff_store_put_envelope *put = &delivery->write.accept.put;
+    struct handoff_store_put_envelope *put = &delivery->accepting->accept.put;
     const size_t parents_size = submission->nparents * sizeof *submission->parents;
     put->hop = submission->hop;
     put->replaces = submission->replaces;
-    delivery->write.accept.publication = delivery->publication;
-    delivery->write.accept.late = delivery->late = submission->late;
+    delivery->accepting->accept.publication = delivery->publication;
+    delivery->accepting->accept.late = delivery->late = submission->late;
     if (submission->shared) {
         take_shared(delivery);
         return true;
@@ -169,12 +175,12 @@ static bool copy_summary(struct handoff_delivery *delivery, struct base_span sum
 {
     if (!summary.data)
         return true;
-    const size_t room = summary.size < SUMMARY_SHOWN ? summary.size + 1 : SUMMARY_SHOWN;
+    const size_t room = summary_room(summary);
     char *text = base_arena_alloc(&delivery->arena, room);
     if (!text)
         return false;
     base_utf8_cut(text, room, summary.data, summary.size);
-    delivery->write.accept.summary = base_span_text(text);
+    delivery->accepting->accept.summary = base_span_text(text);
     return true;
 }
 
@@ -195,7 +201,7 @@ static bool copy_replacing_decision(struct handoff_delivery *delivery,
     row->source = delivery->source;
     if (!base_span_equal(delivery->asked_target, from->target))
         row->to = delivery->asked_target;
-    delivery->write.accept.decision = row;
+    delivery->accepting->accept.decision = row;
     return handoff_delivery_keep(delivery, from->who, &row->who) &&
            handoff_delivery_keep(delivery, from->by, &row->by) &&
            handoff_delivery_keep(delivery, from->reason, &row->reason) &&
@@ -207,7 +213,7 @@ static bool copy_replacing_decision(struct handoff_delivery *delivery,
 static bool copy_submission(struct handoff_delivery *delivery,
                             const struct handoff_submission *submission)
 {
-    struct handoff_store_accept *accept = &delivery->write.accept;
+    struct handoff_store_accept *accept = &delivery->accepting->accept;
     delivery->pattern = submission->pattern;
     delivery->created_ms = submission->created_ms;
     handoff_delivery_set_deadline(delivery, submission->deadline_ms);
@@ -235,9 +241,11 @@ static bool copy_submission(struct handoff_delivery *delivery,
 
 static void accepted(struct handoff_store_job *job)
 {
-    struct handoff_delivery *delivery =
-        BASE_CONTAINER_OF(job, struct handoff_delivery, write.accept.put.job);
+    struct handoff_accepting *accepting =
+        BASE_CONTAINER_OF(job, struct handoff_accepting, accept.put.job);
+    struct handoff_delivery *delivery = accepting->delivery;
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    BASE_CHECK(delivery->accepting == accepting);
     delivery->lane->awaited--;
     delivery->writing = false;
     free_contribution(delivery);
@@ -246,14 +254,15 @@ static void accepted(struct handoff_store_job *job)
         handoff_delivery_drop(delivery, &error);
         return;
     }
-    delivery->seq = delivery->write.accept.seq;
-    handoff_delivery_name_chain(delivery, &delivery->write.accept.root,
-                                &delivery->write.accept.previous);
+    delivery->seq = accepting->accept.seq;
+    handoff_delivery_name_chain(delivery, &accepting->accept.root, &accepting->accept.previous);
     if (delivery->state == HANDOFF_STATE_PARKED)
         handoff_delivery_note_parked(delivery);
     handoff_delivery_observe_start(delivery, false);
-    if (delivery->write.accept.decision)
-        handoff_delivery_observe_decision(delivery, delivery->write.accept.decision);
+    if (accepting->accept.decision)
+        handoff_delivery_observe_decision(delivery, accepting->accept.decision);
+    delivery->accepting = NULL;
+    base_free(accepting);
     if (delivery->state == HANDOFF_STATE_PARKED && delivery->nrecords == 0)
         handoff_delivery_give_up_claim(delivery);
     handoff_delivery_tell_watches(delivery, false);
@@ -270,7 +279,7 @@ static void accepted(struct handoff_store_job *job)
 
 static void submit_accept(struct handoff_delivery *delivery)
 {
-    struct handoff_store_accept *accept = &delivery->write.accept;
+    struct handoff_store_accept *accept = &delivery->accepting->accept;
     accept->put.job.mailbox = delivery->lane->mailbox;
     accept->put.job.batch = &delivery->lane->writes;
     accept->put.job.done = accepted;
@@ -323,8 +332,14 @@ struct handoff_delivery *handoff_delivery_make(struct handoff_lane *lane,
 {
     struct handoff_delivery *delivery =
         handoff_delivery_new(lane, &submission->id, texts_size(submission));
-    if (!delivery || copy_submission(delivery, submission))
-        return delivery;
+    if (!delivery)
+        return NULL;
+    delivery->accepting = base_calloc(1, sizeof *delivery->accepting);
+    if (delivery->accepting) {
+        delivery->accepting->delivery = delivery;
+        if (copy_submission(delivery, submission))
+            return delivery;
+    }
     handoff_delivery_free(delivery);
     return NULL;
 }
@@ -343,7 +358,7 @@ static enum handoff_code start(struct handoff_delivery *delivery, enum handoff_s
                                struct handoff_error *error)
 {
     bool fresh = handoff_delivery_claim(delivery);
-    BASE_CHECK(fresh || delivery->write.accept.stored); /* each id is made once */
+    BASE_CHECK(fresh || delivery->accepting->accept.stored); /* each id is made once */
     if (!fresh)
         return refuse_accepted(delivery, error);
     delivery->waiter = waiter;
@@ -457,7 +472,7 @@ enum handoff_code handoff_engine_deliver_next(struct handoff_lane *lane,
     struct handoff_delivery *delivery = handoff_delivery_make(lane, submission);
     if (!delivery)
         return handoff_error_no_memory(error);
-    delivery->write.accept.put.job.unit = unit;
+    delivery->accepting->accept.put.job.unit = unit;
     if (is_parked_at_once(submission))
         return start_parked(delivery, agent, NULL, error);
     handoff_delivery_count(lane->engine, agent, false);
@@ -471,7 +486,7 @@ void handoff_delivery_start_of_publication(struct handoff_delivery *delivery,
                                            struct handoff_waiter *waiter)
 {
     const bool parked = delivery->reason != HANDOFF_REASON_NONE;
-    delivery->write.accept.put.job.unit = unit;
+    delivery->accepting->accept.put.job.unit = unit;
     if (!parked)
         handoff_delivery_count(delivery->lane->engine, agent, false);
     enum handoff_code code =

@@ -463,8 +463,7 @@ static enum handoff_code refuse_ended(const struct handoff_lane *lane, struct ha
    follows repeats this, and reports it. */
 static void replacement_written(struct handoff_store_job *job)
 {
-    struct handoff_delivery *delivery =
-        BASE_CONTAINER_OF(job, struct handoff_delivery, write.move.job);
+    struct handoff_delivery *delivery = BASE_CONTAINER_OF(job, struct handoff_delivery, move.job);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     BASE_CHECK(delivery->writing);
     BASE_CHECK(is_held(delivery) && !delivery->changed); /* nobody could do anything about it */
@@ -473,13 +472,13 @@ static void replacement_written(struct handoff_store_job *job)
     if (job->error.code != HANDOFF_OK)
         return;
     delivery->replaced = true;
-    carry_out(delivery, HANDOFF_DECISION_DISCARD, delivery->write.move.standing.words.data);
+    carry_out(delivery, HANDOFF_DECISION_DISCARD, delivery->move.standing.words.data);
 }
 
 static void put_discarded(struct handoff_delivery *delivery, struct base_span words,
                           struct handoff_store_unit *unit)
 {
-    struct handoff_store_move *move = &delivery->write.move;
+    struct handoff_store_move *move = &delivery->move;
     *move = (struct handoff_store_move){
         .job = {.mailbox = delivery->lane->mailbox, .done = replacement_written, .unit = unit},
         .seq = delivery->seq,

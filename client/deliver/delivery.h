@@ -36,6 +36,12 @@ struct handoff_delivery_record {
     char error[HANDOFF_SAID_SIZE], peer[HANDOFF_PEER_SIZE];
 };
 
+/* The write of a new one: large, and soon over. */
+struct handoff_accepting {
+    struct handoff_delivery *delivery;
+    struct handoff_store_accept accept;
+};
+
 /* What its agent told of its work; base_free(). */
 struct handoff_progress_note {
     int64_t at_ms; /* wall clock */
@@ -110,10 +116,8 @@ struct handoff_delivery {
     const char *attempt_target;
 
     /* the write to the store: one at a time, then another if it changed meanwhile */
-    union {
-        struct handoff_store_accept accept;
-        struct handoff_store_move move;
-    } write;
+    struct handoff_accepting *accepting; /* until it is accepted; NULL: it was, or was loaded */
+    struct handoff_store_move move;
     struct base_uuid *contribution; /* parents, then the text: until the handoff is accepted */
     /* of a long request, taken over from its assembly; NULL: copied. The contribution until the
        handoff is accepted, the envelope as long as the delivery */
@@ -124,9 +128,10 @@ struct handoff_delivery {
        has the first nlent and reads no further */
     struct handoff_attempt_record *records, **last_record;
     size_t nrecords, nlent;
-    struct handoff_delivery_record usual_record; /* a second is needed only while the disk fails */
-    int64_t seq;                                 /* 0: not accepted yet */
-    struct handoff_progress_note *progress;      /* the newest; NULL: none was told */
+    struct handoff_delivery_record *usual_record; /* a second is needed only while the disk fails;
+                                                     NULL: nothing was attempted yet */
+    int64_t seq;                                  /* 0: not accepted yet */
+    struct handoff_progress_note *progress;       /* the newest; NULL: none was told */
     const struct handoff_progress_note *lent_progress; /* the store has it; NULL: none */
     bool progress_changed;                             /* it is not written yet */
     struct base_buffer gaps; /* memories that its receiver lacked (client/model/gaps.h), as the

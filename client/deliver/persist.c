@@ -78,17 +78,18 @@ void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *a
    next write if it is still there. */
 static void queue_record(struct handoff_delivery *delivery)
 {
-    struct handoff_delivery_record *made = &delivery->usual_record;
+    struct handoff_delivery_record *made;
     delivery->has_attempt &= !delivery->attempt_recorded;
     delivery->attempt_recorded = false;
     if (!delivery->has_attempt)
         return;
-    if (delivery->usual_record_used)
-        made = base_arena_alloc(&delivery->arena, sizeof *made);
-    else
-        delivery->usual_record_used = true;
+    if (!delivery->usual_record)
+        delivery->usual_record = base_malloc(sizeof *delivery->usual_record);
+    made = delivery->usual_record_used ? base_arena_alloc(&delivery->arena, sizeof *made)
+                                       : delivery->usual_record;
     if (!made)
         return;
+    delivery->usual_record_used = true;
     const struct handoff_attempt *attempt = &delivery->attempt;
     made->record = (struct handoff_attempt_record){.attempt = *attempt};
     made->record.attempt.error = lend(made->error, sizeof made->error, attempt->error);
@@ -104,7 +105,7 @@ static void take_back_records(struct handoff_delivery *delivery, bool recorded)
     for (; recorded && delivery->nlent > 0; delivery->nlent--) {
         struct handoff_attempt_record *done = delivery->records;
         delivery->records = done->next;
-        if (done == &delivery->usual_record.record)
+        if (delivery->usual_record && done == &delivery->usual_record->record)
             delivery->usual_record_used = false;
         if (--delivery->nrecords == 0)
             delivery->last_record = &delivery->records;
@@ -134,7 +135,7 @@ static void take_back_progress(struct handoff_delivery *delivery, bool recorded)
 /* During an attempt the published status stays: the store's row says ready. */
 static void show_written(struct handoff_delivery *delivery)
 {
-    const struct handoff_standing *standing = &delivery->write.move.standing;
+    const struct handoff_standing *standing = &delivery->move.standing;
     const struct handoff_live_view view = {.state = (enum handoff_state)standing->state,
                                            .target = standing->target.data,
                                            .reason = standing->reason,
@@ -197,8 +198,7 @@ static void could_not_be_written(struct handoff_delivery *delivery,
 
 static void written(struct handoff_store_job *job)
 {
-    struct handoff_delivery *delivery =
-        BASE_CONTAINER_OF(job, struct handoff_delivery, write.move.job);
+    struct handoff_delivery *delivery = BASE_CONTAINER_OF(job, struct handoff_delivery, move.job);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     struct handoff_hand_on *on = delivery->hand_on;
     delivery->lane->awaited--;
@@ -242,7 +242,7 @@ void handoff_delivery_write(struct handoff_delivery *delivery)
     if (delivery->writing)
         return;
     base_timers_stop(delivery->lane->timers, &delivery->write_timer);
-    struct handoff_store_move *write = &delivery->write.move;
+    struct handoff_store_move *write = &delivery->move;
     *write = (struct handoff_store_move){
         .job = {.mailbox = delivery->lane->mailbox,
                 .batch = &delivery->lane->writes,

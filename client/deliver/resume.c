@@ -57,15 +57,23 @@ static enum handoff_code load_own_envelope(struct handoff_delivery *delivery,
 }
 
 /* Read once for all deliveries of a publication that are loaded one after the other. */
+static void share(struct handoff_delivery *delivery, struct handoff_shared_envelope *shared)
+{
+    BASE_CHECK(shared != NULL);
+    delivery->shared = handoff_shared_envelope_ref(shared);
+    delivery->envelope = shared->envelope;
+    delivery->excerpt = shared->excerpt;
+}
+
 static enum handoff_code load_shared_envelope(struct handoff_delivery *delivery,
+                                              struct base_span excerpt,
                                               struct handoff_shared_envelope **last,
                                               struct handoff_error *error)
 {
     struct handoff_stored_envelope envelope;
     struct base_arena arena;
     if (*last && memcmp(&(*last)->id, &delivery->publication, sizeof delivery->publication) == 0) {
-        delivery->shared = handoff_shared_envelope_ref(*last);
-        delivery->envelope = delivery->shared->envelope;
+        share(delivery, *last);
         return HANDOFF_OK;
     }
     handoff_shared_envelope_release(last);
@@ -73,24 +81,30 @@ static enum handoff_code load_shared_envelope(struct handoff_delivery *delivery,
     enum handoff_code code = handoff_store_get_envelope(delivery->lane->engine->options.store,
                                                         &delivery->id, &arena, &envelope, error);
     if (code == HANDOFF_OK) {
-        const struct base_span none = base_span(NULL, 0);
-        *last = handoff_shared_envelope_new(&delivery->publication, envelope.body, none, none);
+        *last = handoff_shared_envelope_new(&delivery->publication, envelope.body, excerpt,
+                                            base_span(NULL, 0));
         code = *last ? HANDOFF_OK : handoff_error_no_memory(error);
     }
     base_arena_free(&arena);
-    if (code == HANDOFF_OK) {
-        delivery->shared = handoff_shared_envelope_ref(*last);
-        delivery->envelope = delivery->shared->envelope;
-    }
+    if (code == HANDOFF_OK)
+        share(delivery, *last);
     return code;
 }
 
-static enum handoff_code load_envelope(struct handoff_delivery *delivery, bool shares,
+static enum handoff_code load_envelope(struct handoff_delivery *delivery,
+                                       const struct handoff_stored *stored,
                                        struct handoff_shared_envelope **last,
                                        struct handoff_error *error)
 {
-    enum handoff_code code = last && shares ? load_shared_envelope(delivery, last, error)
-                                            : load_own_envelope(delivery, error);
+    const struct base_span excerpt = handoff_excerpt_of_row(stored->excerpt);
+    const bool shares = last && stored->of_publication && !stored->projected;
+    enum handoff_code code = HANDOFF_OK;
+    if (shares)
+        code = load_shared_envelope(delivery, excerpt, last, error);
+    else if (handoff_delivery_keep(delivery, excerpt, &delivery->excerpt))
+        code = load_own_envelope(delivery, error);
+    else
+        code = handoff_error_no_memory(error);
     if (code == HANDOFF_OK)
         code = read_envelope(delivery, error);
     if (code != HANDOFF_OK)
@@ -144,9 +158,7 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     const struct handoff_standing *standing = &stored->standing;
     if (!handoff_delivery_keep(delivery, stored->source, &delivery->source) ||
         !handoff_delivery_keep(delivery, stored->asked_target, &delivery->asked_target) ||
-        !handoff_delivery_keep(delivery, stored->task_id, &delivery->task_id) ||
-        !handoff_delivery_keep(delivery, handoff_excerpt_of_row(stored->excerpt),
-                               &delivery->excerpt))
+        !handoff_delivery_keep(delivery, stored->task_id, &delivery->task_id))
         return handoff_error_no_memory(error);
     delivery->seq = stored->seq;
     if (stored->of_publication)
@@ -165,7 +177,7 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     base_buffer_append(&delivery->gaps, stored->gaps.data, stored->gaps.size); /* likewise */
     load_moments(delivery, stored);
     handoff_delivery_name_chain(delivery, &stored->root, &stored->previous);
-    return load_envelope(delivery, stored->of_publication && !stored->projected, last, error);
+    return load_envelope(delivery, stored, last, error);
 }
 
 /* When the handoff was accepted, on the monotonic clock of this process. */

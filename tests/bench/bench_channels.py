@@ -3,7 +3,7 @@
 """Publications of 8 KiB to 1, 10 and 100 receivers, beside single handoffs, NATS JetStream and Redis streams.
 
     bench_channels.py [--rounds N] [--seconds S] [--receivers N,N] [--connections N] [--rivals NAME,NAME]
-                      [--beside BUILD_DIR] [--json FILE]
+                      [--beside BUILD_DIR] [--only-backlog] [--json FILE]
 
 A publisher sends the next publication when all receivers have acknowledged the one before. There are as many publishers as
 connections, and with many receivers fewer, so that at most ten deliveries for each connection are in progress. Our load is wrk, our receivers are nginx, which acknowledges by header. NATS and Redis get the same
@@ -11,12 +11,16 @@ bodies from one connection that has as many publications in progress, and their 
 stay open, in one Python process (streams.py). Each has durable consumers, one for each receiver, and is as durable as
 the table says; ours is synced to disk before the first delivery, and an acknowledgement before the publisher is told.
 
+At last, 1,000 publications to ten receivers that are unavailable: the memory that each of the 10,000 deliveries takes in addition
+to its share of the envelope, before and after a restart (goal: 512 bytes).
+
 What is counted are deliveries that were acknowledged. The rivals take turns, and a ratio is the median over rounds of
 those to the single handoffs of the same round. Exits with 1 if a goal is missed: at one receiver as many deliveries as
 single handoffs, at 10 and more 1.5 times as many. The stores are under $TMPDIR or /tmp, which should be a real disk.
 """
 
 import argparse
+import http.client
 import json
 import pathlib
 import statistics
@@ -24,7 +28,8 @@ import sys
 import tempfile
 
 import load
-from rivals import Nginx, Ours
+from harness.agents import daemon_with
+from rivals import Nginx, Ours, memory_bytes
 from streams import Nats, Redis
 
 GOALS = {1: 1.0, 10: 1.5, 100: 1.5}
@@ -33,6 +38,7 @@ SINGLE, CHANNEL = "single", "channel"
 OURS = "synced before it is delivered, and before an acknowledgement is told"
 NAMES = {SINGLE: "ours, single handoffs", CHANNEL: "ours, a channel", "nats": Nats.NAME, "redis": Redis.NAME}
 DURABILITY = {SINGLE: OURS, CHANNEL: OURS, "nats": Nats.DURABILITY, "redis": Redis.DURABILITY}
+AWAY, WAITING = 10, 1000  # receivers, and publications that wait for each
 WAIT = 30  # seconds in which all receivers have acknowledged
 
 
@@ -111,6 +117,42 @@ def print_table(receivers, summary):
               f" {DURABILITY[name]} |", flush=True)
 
 
+def bytes_waiting(daemon, before):
+    envelopes = WAITING * load.BODY
+    return (memory_bytes(daemon.process.pid) - before - envelopes) / (AWAY * WAITING)
+
+
+def publish_to_the_absent(daemon):
+    connection = http.client.HTTPConnection(daemon.api.address, timeout=WAIT)
+    for number in range(WAITING):
+        body = load.of_task(publication(number % load.BODIES), number)
+        connection.request("POST", "/v1/channels/news/publish", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        if answer.status != 202:
+            raise SystemExit(f"answered {answer.status}: {answer.read()[:200]}")
+        answer.read()
+    connection.close()
+
+
+def measure_backlog():
+    agents = {f"receiver-{n}": {"token_budget": 1000000} for n in range(AWAY)}
+    with daemon_with(agents, channels={"news": {"receivers": list(agents)}}) as daemon:
+        idle = memory_bytes(daemon.process.pid)
+        publish_to_the_absent(daemon)  # so that what a daemon needs at all is there
+        base = memory_bytes(daemon.process.pid)
+        publish_to_the_absent(daemon)
+        found = {"new": bytes_waiting(daemon, base)}
+        daemon.terminate()
+        daemon.wait()
+        daemon.log_path.write_text("")
+        daemon.start()
+        again = memory_bytes(daemon.process.pid)
+        found["restarted"] = (again - idle - 2 * WAITING * load.BODY) / (2 * AWAY * WAITING)
+    print(f"\n{AWAY * WAITING:,} deliveries that wait: {found['new']:,.0f} bytes each in addition to the envelope,"
+          f" {found['restarted']:,.0f} after a restart (goal: 512)", flush=True)
+    return found
+
+
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -119,8 +161,11 @@ def parse_options():
     parser.add_argument("--receivers", default="1,10,100", type=lambda text: [int(word) for word in text.split(",")])
     parser.add_argument("--rivals", default=",".join(NAMES), type=lambda text: text.split(","))
     parser.add_argument("--beside", metavar="BUILD_DIR", help="measure the daemon of this build tree")
+    parser.add_argument("--only-backlog", action="store_true")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
+    if options.only_backlog:
+        options.receivers = []
     options.rivals = [SINGLE, *(name for name in options.rivals if name != SINGLE)]
     return options
 
@@ -139,6 +184,7 @@ def main():
             goal = GOALS.get(receivers, 1.5)
             if CHANNEL in summary and summary[CHANNEL]["ratio"] < goal:
                 missed.append(f"{receivers} receivers: {summary[CHANNEL]['ratio']:.2f} of {goal}")
+    result["backlog"] = measure_backlog()
     print("\n" + ("goals missed: " + "; ".join(missed) if missed else "all goals met"))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
