@@ -1167,6 +1167,70 @@ static void test_ratio(void **state)
     }
 }
 
+/* ---- within another budget -------------------------------------------------------------------
+ */
+
+static enum handoff_code run_again_within(struct handoff_assembly *assembly, uint64_t budget)
+{
+    world.finished = false;
+    if (!handoff_assembly_run_again(assembly, budget)) {
+        while (!world.finished)
+            assert_int_equal(base_mailbox_wait(&world.mailbox, 5000), 1);
+    }
+    return assembly->error.code;
+}
+
+/* From the context to the end: all that depends on the budget. */
+static const char *behind_origin(const struct handoff_assembly *assembly)
+{
+    return strstr(assembly->out.data, "\"context\":");
+}
+
+static void check_same(const struct handoff_assembly *again, const struct handoff_assembly *anew)
+{
+    assert_int_equal(again->error.code, anew->error.code);
+    assert_int_equal(again->error.needed, anew->error.needed);
+    if (anew->error.code != HANDOFF_OK)
+        return;
+    assert_int_equal(again->plan.count, anew->plan.count);
+    assert_memory_equal(&again->items, &anew->items, sizeof again->items);
+    assert_memory_equal(&again->memories, &anew->memories, sizeof again->memories);
+    const char *omitted = strstr(behind_origin(anew), "\"omitted\"");
+    const size_t size = omitted ? (size_t)(omitted - behind_origin(anew)) : again->memories_size;
+    assert_memory_equal(behind_origin(again), behind_origin(anew), size);
+}
+
+/* Whatever it was before, also too small. */
+static void test_again_within_another_budget_is_as_anew(void **state)
+{
+    (void)state;
+    static const uint64_t budgets[] = {400, 8000, 150, 1, 300, 20, 8000};
+    char body[4096];
+    struct handoff_assembly again, anew;
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    fake_add(&world.spine, "m", "some content that takes its place", "a summary");
+    int used =
+        snprintf(body, sizeof body, "%s", BASE ",\"memory_ids\":[\"m\"],\"execution_history\":[");
+    for (int i = 0; i < 30; i++)
+        used += snprintf(body + used, sizeof body - (size_t)used,
+                         "%s{\"agent\":\"a\",\"action\":\"read chapter %d\"}", i ? "," : "", i);
+    snprintf(body + used, sizeof body - (size_t)used, "]}");
+    assert_int_equal(assemble(&again, body), HANDOFF_OK);
+    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+        const uint64_t before = world.token_budget;
+        world.token_budget = budgets[i];
+        (void)!assemble(&anew, body);
+        (void)!run_again_within(&again, budgets[i]);
+        if (again.error.code == HANDOFF_OK)
+            check_envelope(&again);
+        check_same(&again, &anew);
+        world.token_budget = before;
+        handoff_assembly_free(&anew);
+    }
+    handoff_assembly_free(&again);
+}
+
 /* Kept counts are used and give the same result; a wrong one would show. */
 static void test_kept_counts(void **state)
 {
@@ -1262,6 +1326,7 @@ int main(void)
         cmocka_unit_test(test_relevance_is_asked_for_when_it_matters),
         cmocka_unit_test(test_dual),
         cmocka_unit_test(test_ratio),
+        cmocka_unit_test(test_again_within_another_budget_is_as_anew),
         cmocka_unit_test(test_kept_counts),
         cmocka_unit_test(test_no_memory),
     };

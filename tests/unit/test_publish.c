@@ -10,10 +10,17 @@
 #include "lib/base/memory.h"
 #include "tests/support/failing_memory.h"
 
-enum { RECEIVERS = 999, TWO_TURNS = 150, MADE_IN_TURN_MAX = 200 };
+enum {
+    RECEIVERS = 999,
+    TWO_TURNS = 150,
+    MADE_IN_TURN_MAX = 200,
+    PROJECTED_EVERY = 64, /* of the receivers, one gets an envelope that is not the shared one */
+    PROJECTIONS_MAX = RECEIVERS / PROJECTED_EVERY + 1,
+};
 
 static struct {
-    struct sender envelope;
+    struct sender envelope, projections[PROJECTIONS_MAX];
+    size_t nprojections;
     struct handoff_publication_receiver receivers[RECEIVERS];
     struct handoff_waiter waiters[RECEIVERS];
     unsigned published, settled;
@@ -40,6 +47,21 @@ static void turn_unseen(void)
     turn();
 }
 
+static void project(struct handoff_publication_receiver *small)
+{
+    struct sender *own = &news.projections[news.nprojections++];
+    prepare(own, "coder", 0);
+    small->id = own->submission.id;
+    small->projection = &own->submission;
+}
+
+static void free_envelopes(void)
+{
+    temp_envelope_free(&news.envelope.envelope);
+    for (size_t i = 0; i < news.nprojections; i++)
+        temp_envelope_free(&news.projections[i].envelope);
+}
+
 /* All are parked, so that nothing is sent: what is looked at is how they come into the store. */
 static enum handoff_code publish(size_t count)
 {
@@ -53,6 +75,8 @@ static enum handoff_code publish(size_t count)
                                                   .id = base_uuid_make(&stage.ids),
                                                   .parked_for = HANDOFF_REASON_BUDGET_TOO_SMALL,
                                                   .waiter = &news.waiters[i]};
+        if (i % PROJECTED_EVERY == 1)
+            project(&news.receivers[i]);
     }
     struct handoff_publication publication = {.submission = news.envelope.submission,
                                               .excerpt_lines = base_span_text(""),
@@ -64,12 +88,12 @@ static enum handoff_code publish(size_t count)
                                               .published = was_published};
     publication.submission.contribution = base_span_text("{}");
     enum handoff_code code = handoff_engine_publish(stage.lane, &publication, NULL);
-    temp_envelope_free(&news.envelope.envelope);
+    free_envelopes();
     memset(news.receivers, 0, sizeof news.receivers); /* the engine has its own copy */
     return code;
 }
 
-static size_t count_stored(void)
+static size_t count_rows(size_t *projected)
 {
     struct handoff_store_filter filter = {.states = UINT32_MAX, .limit = 2 * RECEIVERS};
     struct base_arena arena;
@@ -78,8 +102,24 @@ static size_t count_stored(void)
     base_arena_init(&arena, 0);
     assert_int_equal(handoff_store_list(stage.store, &filter, &arena, &list, &count, NULL),
                      HANDOFF_OK);
+    *projected = 0;
+    for (size_t i = 0; i < count; i++)
+        *projected += list[i].projected;
     base_arena_free(&arena);
     return count;
+}
+
+static size_t count_stored(void)
+{
+    size_t projected;
+    return count_rows(&projected);
+}
+
+static size_t count_projected(void)
+{
+    size_t projected;
+    count_rows(&projected);
+    return projected;
 }
 
 /* Other mail of the lane comes between. */
@@ -109,6 +149,7 @@ static void test_others_are_served_while_many_deliveries_are_made(void **state)
     while (news.settled < RECEIVERS)
         turn_unseen();
     assert_int_equal(count_stored(), RECEIVERS);
+    assert_int_equal(count_projected(), news.nprojections);
 }
 
 static void test_few_deliveries_begin_at_once(void **state)
@@ -119,6 +160,7 @@ static void test_few_deliveries_begin_at_once(void **state)
     while (news.settled < 3 || !news.published)
         turn();
     assert_int_equal(count_stored(), 3);
+    assert_int_equal(count_projected(), 1);
 }
 
 static void test_a_lane_that_stops_ends_what_it_began_to_publish(void **state)
