@@ -40,12 +40,10 @@ void handoff_inbox_stats(struct handoff_inbox *inbox, size_t *waiting, int64_t *
 static struct handoff_offer *find_later_offer(struct handoff_inbox *inbox,
                                               const struct handoff_offer *offer)
 {
-    struct handoff_offer *other;
-    TAILQ_FOREACH (other, &inbox->offers, entry) {
-        if (other->feed == offer->feed && other->seq > offer->seq)
-            return other;
-    }
-    return NULL;
+    struct handoff_offer *other = TAILQ_FIRST(&inbox->offers);
+    while (other && (other->feed != offer->feed || other->seq <= offer->seq))
+        other = TAILQ_NEXT(other, entry);
+    return other;
 }
 
 static void queue_offer(struct handoff_inbox *inbox, struct handoff_offer *offer)
