@@ -175,7 +175,6 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
     handoff_recent_init(&made->observed);
     handoff_pipelines_init(&made->pipelines);
     handoff_channels_init(&made->channels);
-    handoff_replays_init(&made->replays);
     handoff_job_runs_init(&made->jobs);
     handoff_catch_ups_init(&made->catch_ups);
     base_uuid_source_init(&made->uuids, NULL, NULL);
@@ -195,7 +194,6 @@ void handoff_client_close(struct handoff_client **client)
     if (!dying)
         return;
     BASE_CHECK_MAGIC(dying, HANDOFF_CLIENT_MAGIC);
-    handoff_replays_free(&dying->replays);
     handoff_job_runs_free(&dying->jobs);
     handoff_catch_ups_free(&dying->catch_ups);
     handoff_engine_free(&dying->engine);

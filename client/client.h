@@ -18,7 +18,6 @@
 #include "client/calls/catch_up.h"
 #include "client/calls/jobs.h"
 #include "client/calls/recent.h"
-#include "client/calls/replay_many.h"
 #include "client/channels/channels.h"
 #include "client/deliver/engine.h"
 #include "client/deliver/open_tasks.h"
@@ -56,8 +55,7 @@ struct handoff_client {
     atomic_bool spine_up;
     struct handoff_recent observed; /* ids of observations; has a lock of its own */
 
-    struct handoff_replays replays;     /* has a lock of its own */
-    struct handoff_job_runs jobs;       /* likewise */
+    struct handoff_job_runs jobs;       /* has a lock of its own */
     struct handoff_catch_ups catch_ups; /* likewise */
 
     pthread_mutex_t visit_lock; /* one visit of the agents at a time */

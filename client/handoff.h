@@ -733,41 +733,6 @@ void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char
                            void *context);
 
 /*
- * Sends many parked handoffs again: those that are parked now, oldest first, `rate` a second (more
- * slowly while as many are under way as may be). The text is the run as JSON:
- *
- *     {"id", "state", "target", "reason", "to", "limit", "rate", "replayed", "skipped", "failed",
- *      "started_at", "ended_at", "error"}
- *
- * with state "running", "done", "stopped" (by hand, or because the process drained) or "failed"
- * (the store could not be read). What a run has not reached stays parked.
- */
-struct handoff_replay_query {
-    const char *target; /* only those parked for this agent; NULL: any */
-    const char *reason; /* only those parked for this reason; NULL: any */
-    const char *to;     /* to this agent; NULL: each to its own */
-    uint64_t limit;     /* at most so many; 0: all */
-    unsigned rate;      /* 1 to 1000; 0: 10 */
-};
-
-/* Begins a run; on the loop's thread. unknown_agent, invalid_request, too_many_in_flight (16 run),
-   shutting_down. */
-enum handoff_code handoff_replay_many(struct handoff_loop *loop,
-                                      const struct handoff_replay_query *query,
-                                      struct handoff_text *text,
-                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* How far a run is; or asks it to stop, which it does at its next step. The last 16 are remembered.
-   Any thread. */
-enum handoff_code handoff_replay_get(struct handoff_client *client, const char *id,
-                                     struct handoff_text *text,
-                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
-enum handoff_code handoff_replay_stop(struct handoff_client *client, const char *id,
-                                      struct handoff_text *text,
-                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
-enum handoff_code handoff_replay_list(struct handoff_client *client, struct handoff_text *text,
-                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
-
-/*
  * A bulk job: one decision about many parked handoffs, those that the filter finds when it begins.
  * It is stored before the first of them is decided, goes on over a restart, and remembers what
  * became of each. Jobs answer with

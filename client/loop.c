@@ -86,7 +86,6 @@ void handoff_loop_close(struct handoff_loop **loop)
 void handoff_loop_stop(struct handoff_loop *loop)
 {
     BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
-    handoff_replays_end(loop);
     handoff_job_runs_end(loop);
     handoff_catch_ups_end(loop);
     handoff_client_cancel_assemblies(loop);

@@ -137,11 +137,11 @@ static void check_own_token(struct doctor *doctor, const struct ctl_answer *answ
         is_fine(doctor, "token", file ? "the one in %s is accepted" : "none is needed", file);
 }
 
-/* Only an operator may list runs. */
+/* Only an operator may list jobs. */
 static void check_operator(struct doctor *doctor)
 {
     struct ctl_answer answer;
-    if (ask(doctor, false, "/v1/replays", &answer) && answer.status == FORBIDDEN)
+    if (ask(doctor, false, "/v1/jobs", &answer) && answer.status == FORBIDDEN)
         needs_attention(doctor, "token", "use the token of @operator to replay and discard",
                         "it is an agent's, not the operator's");
     ctl_answer_free(&answer);

@@ -79,8 +79,9 @@ static void show_expired(const struct ctl_line *line, yyjson_val *list)
 
 int ctl_parked_list(const struct ctl_line *line)
 {
-    static const char *const filters[] = {"target", "source", "task", "limit", "cursor", NULL};
-    static const char *const of_parked[] = {"reason", "error", "query", NULL};
+    static const char *const filters[] = {"target", "source", "task", "since",
+                                          "limit",  "cursor", NULL};
+    static const char *const of_parked[] = {"reason", "error", "query", "until", NULL};
     const bool expired = ctl_flag(line, "expired");
     struct ctl_answer answer = {0};
     for (size_t i = 0; of_parked[i]; i++) {
@@ -134,7 +135,8 @@ static void show_groups(const struct ctl_line *line, yyjson_val *list)
 
 int ctl_parked_groups(const struct ctl_line *line)
 {
-    static const char *const filters[] = {"target", "reason", "error", "query", NULL};
+    static const char *const filters[] = {"target", "reason", "error", "source", "task",
+                                          "query",  "since",  "until", NULL};
     struct ctl_answer answer = {0};
     char *path = strdup("/v1/parked/groups");
     int code = CTL_FAILED;

@@ -73,7 +73,7 @@ struct handoff_call {
 /* What the inputs of a call are read into. Which member a call fills is seen in its row; text is
  * lent until the handler returns. */
 struct handoff_call_input {
-    const char *id; /* what the path names: a handoff, a task, an agent, a memory, a replay */
+    const char *id; /* what the path names: a handoff, a task, an agent, a memory, a job */
     const char *channel;
     union {
         struct handoff_list_query list;
@@ -127,10 +127,6 @@ struct handoff_call_input {
             const char *from;
         } subscribe;
         struct {
-            const char *target, *reason, *to;
-            int64_t limit, rate;
-        } replay_parked;
-        struct {
             const char *reason;
         } discard, take_back;
         struct {
@@ -168,11 +164,10 @@ extern const struct handoff_fields handoff_shape_handoff, handoff_shape_handoffs
     handoff_shape_attempts, handoff_shape_ledger, handoff_shape_task, handoff_shape_task_end,
     handoff_shape_agents, handoff_shape_parked_groups, handoff_shape_prospect,
     handoff_shape_edit_preview, handoff_shape_decisions, handoff_shape_job, handoff_shape_jobs,
-    handoff_shape_job_items, handoff_shape_forecast, handoff_shape_replay, handoff_shape_replays,
-    handoff_shape_memory, handoff_shape_memories, handoff_shape_observed, handoff_shape_channel,
-    handoff_shape_channels, handoff_shape_subscription, handoff_shape_publication,
-    handoff_shape_publications, handoff_shape_recovered, handoff_shape_problem,
-    handoff_shape_openapi;
+    handoff_shape_job_items, handoff_shape_forecast, handoff_shape_memory, handoff_shape_memories,
+    handoff_shape_observed, handoff_shape_channel, handoff_shape_channels,
+    handoff_shape_subscription, handoff_shape_publication, handoff_shape_publications,
+    handoff_shape_recovered, handoff_shape_problem, handoff_shape_openapi;
 /* Documents with schemas of their own (docs/schema), in the forms that Accept asks for; and as an
  * inbox gives them. */
 extern const struct handoff_fields handoff_shape_envelope, handoff_shape_pulled;

@@ -47,8 +47,6 @@
 #define ENVELOPE_ID                                                                                \
     SEGMENT("id", "UUID of the envelope, and of its handoff",                                      \
             "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
-#define REPLAY_ID                                                                                  \
-    SEGMENT("id", "UUID of the replay run", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
 #define MEMORY_ID SEGMENT("id", "1 to 128 characters of A-Z a-z 0-9 . _ : -", "\"ms-4821\"")
 #define CHANNEL_NAME                                                                               \
     {                                                                                              \

@@ -449,29 +449,6 @@ static const struct handoff_field forecast_rows[] = {
 };
 SHAPE(handoff_shape_forecast, forecast_rows, "JobForecast", "What a bulk job would be about.");
 
-/* ---- replays -------------------------------------------------------------------------------- */
-
-static const struct handoff_field replay_rows[] = {
-    ROW("id", UUID),
-    ROW("state", WORD, .words = handoff_run_state_names,
-        .doc = "`stopped` by an operator or a shutdown; `failed` if the store could not be read"),
-    ROW("target", TEXT, .nullable = true, .doc = "as requested, like the next four"),
-    ROW("reason", TEXT, .nullable = true),
-    ROW("to", TEXT, .nullable = true),
-    ROW("limit", WHOLE, .nullable = true),
-    ROW("rate", WHOLE),
-    ROW("replayed", WHOLE, .doc = "number of replayed handoffs"),
-    ROW("skipped", WHOLE, .doc = "number that were no longer parked, or whose deadline had passed"),
-    ROW("failed", WHOLE, .doc = "number that could not be replayed and are still parked"),
-    ROW("started_at", TIME),
-    ROW("ended_at", TIME, .nullable = true, .doc = "null while it is running"),
-    ROW("error", TEXT, .nullable = true, .doc = "code of the last failure"),
-    WARNINGS,
-};
-SHAPE(handoff_shape_replay, replay_rows, "Replay", "A run that replays parked handoffs.");
-ITEM(replay_item, handoff_shape_replay);
-LIST(handoff_shape_replays, replay_item, "ReplayList", "Replay runs.");
-
 /* ---- memories ------------------------------------------------------------------------------- */
 
 static const struct handoff_field tag_item = {

@@ -30,7 +30,7 @@ LINES_MAX = 25  # of user code, in a pipeline of four agents
 # Calls that people make, with handoffctl or on a page, or that another method makes.
 NOT_FOR_AGENTS = {
     "get_openapi", "reset_agent", "list_parked", "group_parked", "check_parked", "preview_edit", "replay_handoff",
-    "replay_parked", "list_replays", "get_replay", "stop_replay", "begin_job", "list_jobs", "get_job", "stop_job", "list_job_items",
+    "begin_job", "list_jobs", "get_job", "stop_job", "list_job_items",
     "continue_job", "discard_handoff", "list_decisions", "list_channels", "list_publications"}
 OTHER_NAMES = {"send_handoff": "hand_off", "assemble_envelope": "agent_handoff", "deliver_envelope": "deliver_handoff",
                "park_request": "park_envelope", "park_handoff": "park_envelope", "get_stored_envelope": "get_envelope"}

@@ -67,6 +67,8 @@ ELSEWHERE = {
     ("ctl/parked.c", "expired"): "an option",
     ("ctl/request.c", "constraint"): "an option",
     ("exporter/review/jobs.c", "done"): "a member of a bulk job: how many",
+    ("ctl/job.c", "done"): "the same",
+    ("ctl/jobs.c", "done"): "the same",
     ("exporter/lifecycle.c", "ready"): "an event of the log",
     ("exporter/lifecycle.c", "stopped"): "an event of the log",
     ("exporter/status/status.c", "critical"): "the severity of an alert",

@@ -154,12 +154,12 @@ class Declared(unittest.TestCase):
     def test_what_is_not_declared_is_named(self):
         for method, path, status, code in (
                 ("POST", "/v1/handoffs", 200, None), ("POST", "/v1/handoffs", 422, "hop_limit"),
-                ("HEAD", "/v1/handoffs/7?x=y", 404, "not_found"), ("POST", "/v1/parked/replay", 202, None),
+                ("HEAD", "/v1/handoffs/7?x=y", 404, "not_found"), ("POST", "/v1/jobs", 202, None),
                 ("GET", "/v1/nothing", 404, "no_such_path"), ("PATCH", "/v1/handoffs", 405, "method_not_allowed")):
             self.assertIsNone(declared.undeclared(method, path, status, code), path)
         for method, path, status, code in (
                 ("POST", "/v1/handoffs", 201, None), ("POST", "/v1/handoffs", 422, "made_up"),
-                ("GET", "/v1/handoffs/7", 404, "unknown_agent"), ("POST", "/v1/parked/replay", 200, None)):
+                ("GET", "/v1/handoffs/7", 404, "unknown_agent"), ("POST", "/v1/jobs", 201, None)):
             self.assertIn(f"{method} {path}: {status}", declared.undeclared(method, path, status, code))
 
     def test_an_answer_that_is_not_declared_fails_the_test_that_gets_it(self):
@@ -205,7 +205,7 @@ class Examples(Case):
             self.example(name, "coder")
         self.call("get_envelope", new, accept="application/vnd.handoff.envelope+json; version=1")
         for name in ("list_handoffs", "get_task", "complete_task", "observe", "list_agents", "list_parked",
-                     "group_parked", "list_replays", "list_jobs", "list_decisions", "list_memories",
+                     "group_parked", "list_jobs", "list_decisions", "list_memories",
                      "get_openapi"):
             self.example(name)
         for name in ("recover_memories", "flag_gaps"):
@@ -233,9 +233,6 @@ class Examples(Case):
         self.call("begin_job", body={"action": "replay", "dry_run": True})
         for name in ("get_job", "list_job_items", "stop_job"):
             self.example(name, job)
-        run = self.example("replay_parked").json()["id"]
-        for name in ("get_replay", "stop_replay", "list_replays"):
-            self.example(name, run)
         for _ in range(2):
             self.example("put_memory")
         for name in ("get_memory", "pin_memory", "unpin_memory", "list_memories", "delete_memory"):
@@ -285,9 +282,9 @@ class Judged(Case):
                            {"edit": {"intent": "x"}}, {"target": "spare"}],
         "preview_edit": [{"target_agent": 7}, {"edit": []}, {"edit": {"task_sumary": "x"}}, {"edit": {"intent": "x"}},
                          {"reason": "x"}],
-        "begin_job": [{"action": 7}, {"action": "replay", "rate": 0}, {"action": "replay", "filter": []},
+        "begin_job": [{"action": 7}, {"action": "replay", "rate": 0}, {"action": "replay", "rate": 1001}, {"action": "replay", "limit": 0},
+                      {"action": "replay", "to": 5}, {"action": "replay", "agent": "x"}, {"action": "replay", "filter": []},
                       {"action": "replay", "filter": {"target": 7}}, {"action": "replay", "canary": "yes"}],
-        "replay_parked": [{"rate": 0}, {"rate": 1001}, {"limit": 0}, {"to": 5}, {"agent": "x"}],
     }
     MISSING = {"send_handoff": ["target_agent", "task_summary"], "put_memory": ["content"],
                "park_handoff": ["reason"], "park_request": ["reason"], "flag_gaps": ["missing"],

@@ -20,7 +20,8 @@ class Case(unittest.TestCase):
         stack = self.enterContext(contextlib.ExitStack())
         self.coder = stack.enter_context(Receiver(ack))
         daemon = stack.enter_context(daemon_with({"coder": {"url": self.coder.url, "breaker": {"failures": 2, "cooldown": "1h"}},
-                                                  "spare": {"url": self.coder.url}}))
+                                                  "spare": {"url": self.coder.url},
+                                                  "tiny": {"url": self.coder.url, "token_budget": 64}}))
         self.caller = Caller(daemon)
         self.env = {"HANDOFF_API_URL": daemon.api.url, "USER": "alice"}
 
@@ -63,10 +64,14 @@ class Parked(Case):
         self.assertEqual(json.loads(self.ctl("parked", "groups", "--json"))["total"], 3)
 
     def test_a_preview_says_what_is_in_the_way(self):
-        handoff = self.park("the disk is full", constraints={"max_tokens": 400})
+        handoff = self.park("the disk is full", task_summary="Write the retry logic. " * 50)
         self.assertNotIn("cannot", self.ctl("parked", "replay", "--target", "coder", "--dry-run"))
-        self.assertIn(f"cannot be delivered now: {handoff}: unknown_agent: ",
-                      self.ctl("parked", "replay", "--target", "coder", "--to", "nobody", "--dry-run"))
+        in_the_way = f"cannot be delivered now: {handoff}: budget_too_small: "
+        shown = self.ctl("parked", "replay", "--target", "coder", "--to", "tiny", "--dry-run")
+        self.assertIn(in_the_way, shown)
+        self.assertIn("\n1 of 1 cannot be delivered now: budget_too_small (1)\n", shown)
+        self.assertIn(in_the_way, self.ctl("parked", "replay", handoff, "--to", "tiny", "--dry-run"))
+        self.assertEqual(self.caller.state(handoff)["state"], "parked")
 
 
 class Decisions(Case):

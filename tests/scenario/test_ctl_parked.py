@@ -23,10 +23,11 @@ class Case(unittest.TestCase):
     def setUp(self):
         stack = self.enterContext(contextlib.ExitStack())
         self.coder = stack.enter_context(Receiver(ack))
-        daemon = stack.enter_context(daemon_with({"coder": {"url": self.coder.url}, "reviewer": {}}))
-        self.folder = daemon.folder
-        self.caller = Caller(daemon)
-        self.env = {"HANDOFF_API_URL": daemon.api.url}
+        self.daemon = stack.enter_context(daemon_with({"coder": {"url": self.coder.url}, "reviewer": {}},
+                                                           addresses={"api": "unix:api.sock"}))  # the same after a restart
+        self.folder = self.daemon.folder
+        self.caller = Caller(self.daemon)
+        self.env = {"HANDOFF_API_URL": f"unix:{self.folder / 'api.sock'}"}
 
     def ctl(self, *words, code=0, stdin="", **variables):
         done = subprocess.run([HANDOFFCTL, "parked", *words], text=True, capture_output=True, timeout=60, check=False,
@@ -39,6 +40,9 @@ class Case(unittest.TestCase):
         ids = [self.caller.send("coder", **fields).json()["handoff"]["id"] for _ in range(count)]
         self.coder.do(ack)
         return ids
+
+    def jobs(self):
+        return self.caller.call("GET", "/v1/jobs").json()["items"]
 
     def parked(self):
         return [one["id"] for one in self.caller.parked()["items"]]
@@ -85,8 +89,10 @@ class Many(Case):
         self.assertEqual(self.parked(), ids)
         self.assertEqual(len(self.coder.requests), 4)  # three were refused before, then only the canary
         self.coder.do(ack)
+        [stopped] = self.jobs()
+        self.assertEqual((stopped["state"], stopped["done"]), ("stopped", 1))
         done = self.ctl("replay", "--target", "coder", "--canary", "--rate", "1000")
-        self.assertTrue(done.stdout.endswith("2 replayed, 0 skipped\n"), done.stdout)
+        self.assertEqual(done.stdout, "3 replayed, 0 skipped\n")
         eventually(lambda: len(self.coder.requests) == 7, "all three arrived")
 
     def test_what_is_skipped_is_named_and_fails(self):
@@ -96,7 +102,7 @@ class Many(Case):
         eventually(lambda: datetime.datetime.now(datetime.timezone.utc).isoformat() > soon, "the deadline has passed")
         done = self.ctl("replay", "--target", "coder", "--rate", "1000", code=1)
         self.assertIn("2 replayed, 1 skipped\n", done.stdout)
-        self.assertEqual(done.stderr, f"handoffctl parked replay: skipped {late}: its deadline has passed\n")
+        self.assertRegex(done.stderr, rf"^1 of 3 cannot be delivered now: \w+ \(1\)\nhandoffctl parked replay: skipped {late}: .*deadline.*\n$")
         self.assertEqual(self.parked(), [late])
         for handoff in ids:
             self.caller.wait_for_state(handoff, "acknowledged")
@@ -112,7 +118,7 @@ class Many(Case):
     def test_wrong_usage(self):
         for words in (("replay", "x", "--target", "coder"), ("replay", "x", "--canary"), ("discard", "--target", "coder"),
                       ("discard", "--reason", "x"), ("discard", "x", "--dry-run", "--reason", "x"),
-                      ("replay", "x", "y", "--edit", "f")):
+                      ("replay", "x", "y", "--edit", "f"), ("replay",), ("replay", "--all", "x"), ("discard", "x", "--canary", "--reason", "x")):
             self.assertIn("usage: handoffctl parked", self.ctl(*words, code=2).stderr)
 
     def test_a_terminal_sees_how_far_it_is(self):
@@ -127,8 +133,95 @@ class Many(Case):
                 shown += piece
         os.close(ours)
         self.assertEqual(done.communicate(timeout=60)[0], b"4 replayed, 0 skipped\n")
+        self.assertRegex(shown.decode(), r"^handoffctl parked replay: job [0-9a-f-]{36}; it continues if this is interrupted\r\n")
         self.assertRegex(shown.decode(), r"\r\x1b\[Kreplayed \d of 4 \(\d+ %\)")
         self.assertRegex(shown.decode(), r"replayed 4 of 4 \(100 %\), 0 s left\r\n$")
+
+
+class Jobs(Case):
+    """Of many it is a job of the sidecar: the same that the API and the page know."""
+
+    def jobs_ctl(self, *words, code=0):
+        done = subprocess.run([HANDOFFCTL, "jobs", *words], text=True, capture_output=True, timeout=60, check=False,
+                              env=environment(**self.env))
+        self.assertEqual(done.returncode, code, (words, done.stdout, done.stderr))
+        return done
+
+    def test_it_is_selected_as_lists_are(self):
+        [disk] = self.park(task_id="task-7")
+        self.coder.do(nack("not my work", retry=False))
+        other = self.caller.send("coder", source_agent="writer").json()["handoff"]["id"]
+        self.coder.do(ack)
+        for words, ids in ((("--query", "disk full"), [disk]), (("--error", "not my work"), [other]), (("--task", "task-7"), [disk]),
+                           (("--source", "writer"), [other]), (("--since", "2100-01-01T00:00:00Z"), []),
+                           (("--until", "2100-01-01T00:00:00Z"), [disk, other]), (("--all",), [disk, other])):
+            self.assertEqual(self.ctl("replay", *words, "--dry-run", "-o", "name").stdout.split(), ids, words)
+        self.assertEqual(self.ctl("list", "--until", "2100-01-01T00:00:00Z", "-o", "name").stdout.split(), [disk, other])
+        self.assertEqual(self.ctl("discard", "--task", "task-7", "--reason", "over").stdout, "1 discarded, 0 skipped\n")
+        self.assertEqual(self.ctl("replay", "--all", "--to", "reviewer", "--why", "it has time").stdout, "1 replayed, 0 skipped\n")
+        redirected, discarded = self.jobs()
+        self.assertEqual((redirected["action"], redirected["to"], redirected["reason"], discarded["action"], discarded["reason"]),
+                         ("redirect", "reviewer", "it has time", "discard", "over"))
+        rows = self.jobs_ctl("list").stdout.splitlines()
+        self.assertRegex(rows[1], rf"^{redirected['id']} +\d+s +redirect +done +1 +1 .* it has time$")
+        self.assertLessEqual(max(map(len, rows)), 100)
+        self.assertEqual(self.jobs_ctl("list", "-o", "name").stdout.split(), [redirected["id"], discarded["id"]])
+
+    def test_a_long_preview_says_that_it_shows_the_first(self):
+        self.park(22)
+        done = self.ctl("replay", "--all", "--dry-run")
+        self.assertTrue(done.stdout.endswith("\n22 would be replayed\n"), done.stdout)
+        self.assertEqual(done.stderr, "handoffctl parked replay: the first 20 of 22 are shown; handoffctl parked list has all\n")
+
+    def test_a_discard_waits_after_its_canary(self):
+        first, *others = self.park(3)
+        done = self.ctl("discard", "--all", "--reason", "over", "--canary")
+        [job] = self.jobs()
+        self.assertEqual(done.stdout, "1 discarded, 0 skipped, 2 still parked; waiting\n")
+        self.assertIn(f"handoffctl jobs continue {job['id']}\n", done.stderr)
+        self.assertEqual(self.parked(), others)
+        self.assertEqual(self.jobs_ctl("show", job["id"]).stdout, done.stdout)
+        self.ctl("replay", others[0], "--to", "reviewer")
+        done = self.jobs_ctl("continue", job["id"], code=1)
+        self.assertEqual(done.stdout, "2 discarded, 1 skipped\n")
+        self.assertRegex(done.stderr, rf"^handoffctl jobs continue: skipped {others[0]}: .*\n$")
+        self.assertEqual(self.jobs_ctl("show", job["id"], code=1).stdout, done.stdout)
+        self.jobs_ctl("continue", job["id"], code=1)
+        self.assertIn("not_found", self.jobs_ctl("show", "nothing", code=4).stderr)
+        self.assertEqual(self.caller.state(first)["state"], "discarded")
+
+    def test_it_is_stopped(self):
+        ids = self.park(20)
+        following = subprocess.Popen([HANDOFFCTL, "parked", "replay", "--all", "--rate", "1"], text=True, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, env=environment(**self.env))
+        [job] = eventually(self.jobs, "it began")
+        self.assertIn("still parked; ", self.jobs_ctl("stop", job["id"]).stdout)
+        out, _ = following.communicate(timeout=60)
+        self.assertEqual(following.returncode, 1)
+        left = len(self.parked())
+        self.assertEqual(out, f"{len(ids) - left} replayed, 0 skipped, {left} still parked; stopped\n")
+
+    def test_it_goes_on_when_the_sidecar_is_killed_and_when_nobody_follows(self):
+        ids = self.park(40)
+        following = subprocess.Popen([HANDOFFCTL, "parked", "replay", "--all", "--rate", "20"], text=True, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, env=environment(**self.env))
+        [job] = eventually(self.jobs, "it began")
+        eventually(lambda: self.jobs()[0]["done"] > 3, "some are decided")
+        self.daemon.kill()
+        self.daemon.log_path.write_bytes(b"")
+        self.daemon.start()
+        self.daemon.expected_exit = 0
+        out, said = following.communicate(timeout=60)
+        self.assertEqual((following.returncode, out), (0, "40 replayed, 0 skipped\n"), said)
+        again = self.park(20)
+        following = subprocess.Popen([HANDOFFCTL, "parked", "replay", "--all", "--rate", "20"], stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL, env=environment(**self.env))
+        second = eventually(lambda: self.jobs()[0] if self.jobs()[0]["id"] != job["id"] else None, "it began")
+        following.kill()
+        following.wait()
+        self.assertEqual(self.jobs_ctl("watch", second["id"]).stdout, "20 replayed, 0 skipped\n")
+        for handoff in ids + again:
+            self.caller.wait_for_state(handoff, "acknowledged")
 
 
 class Edit(Case):
@@ -145,7 +238,9 @@ class Edit(Case):
         [handoff] = self.park(task_summary="Write the retry logic", constraints={"style": "plain"})
         done = self.ctl("edit", handoff, stdin="y\n", **self.editor("sed -i 's/retry logic/backoff/' \"$1\""))
         self.assertIn('- task_summary: "Write the retry logic"\n+ task_summary: "Write the backoff"\n', done.stderr)
-        self.assertNotIn("constraints", done.stderr)
+        self.assertNotIn("constraints:", done.stderr)
+        self.assertRegex(done.stderr, r"\nthe brief:\n(?:.*\n)*- Write the retry logic\n\+ Write the backoff\n(?:.*\n)*"
+                                      r"\d+ tokens of \d+, before it was \d+; to coder\nSend it\? \[y/N\] $")
         new = done.stdout.split()[0]
         self.caller.wait_for_state(new, "acknowledged")
         context = self.coder.requests[-1].json()["context"]
@@ -162,13 +257,45 @@ class Edit(Case):
             'cp "$1" "$TMPDIR/shown"; sed -i \'s/"ours"/"better"/\' "$1"'))
         shown = json.loads((self.folder / "shown").read_text(encoding="utf-8"))
         self.assertEqual((shown["constraints"], shown["state"]),
-                         ({"style": "plain"}, {"decisions": ["ours"], "notes": "short"}))
+                         ({"max_cost": 5, "style": "plain"}, {"decisions": ["ours"], "notes": "short"}))  # constraints accumulate
         new = self.caller.call("GET", f"/v1/handoffs/{done.stdout.split()[0]}/envelope").json()
         self.assertEqual(new["context"]["constraints"], {"max_cost": 5, "style": "plain"})
         self.assertEqual(new["context"]["task"]["state"]["decisions"], ["theirs", "better"])
         ledger = self.caller.call("GET", f"/v1/envelopes/{new['id']}/ledger?kind=decision").json()["items"]
         self.assertEqual([(item["value"], item["envelope_id"] == first) for item in ledger],
                          [("theirs", True), ("better", False)])
+
+    def test_what_would_be_refused_is_refused_before_it_is_asked(self):
+        [handoff] = self.park(constraints={"max_cost": 5})
+        done = self.ctl("edit", handoff, code=1, stdin="y\n", **self.editor("sed -i 's/5/6/' \"$1\""))
+        self.assertIn("constraint_loosened", done.stderr)
+        self.assertNotIn("Send it?", done.stderr)
+        self.assertEqual((len(self.kept()), self.parked()), (1, [handoff]))
+
+    def test_the_second_of_two_editors_is_told_who_was_first(self):
+        [handoff] = self.park()
+        env = self.editor("sed -i 's/logic/x/' \"$1\"")
+        slow = self.folder / "slow"
+        slow.write_text(f"#!/bin/sh\n{HANDOFFCTL} parked edit {handoff} --yes --why 'typo' >&2\nsed -i 's/logic/y/' \"$1\"\n",
+                        encoding="utf-8")
+        slow.chmod(0o755)
+        inner = f"sh -c 'EDITOR={env['EDITOR']} USER=alice {slow} \"$1\"' sh"
+        done = self.ctl("edit", handoff, "--yes", code=1, **{**env, "EDITOR": inner, "USER": "bob"})
+        self.assertIn("conflict", done.stderr)
+        self.assertRegex(done.stderr, r"seen discarded; edit by @anyone \(alice\) at \S+: typo")
+        self.assertIn("edit by @anyone (alice)", self.ctl("edit", handoff, code=1, **env).stderr)
+
+    def test_what_has_expired_is_revived_once(self):
+        soon, later = ((datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)).isoformat()
+                       for seconds in (1, 3600))
+        handoff = self.caller.send_async("reviewer", constraints={"deadline": soon})
+        self.caller.wait_for_state(handoff, "expired")
+        env = self.editor(f"sed -i 's/\"deadline\": \"[^\"]*\"/\"deadline\": \"{later}\"/' \"$1\"")
+        new = self.ctl("edit", handoff, "--yes", "--why", "it still matters", **env).stdout.split()[0]
+        self.assertEqual(self.caller.state(new)["state"], "ready")
+        said = self.ctl("edit", handoff, "--yes", code=1, **env).stderr
+        self.assertIn("revived already", said)
+        self.assertIn("it still matters", said)
 
     def test_nothing_is_sent_without_a_change_or_consent(self):
         [handoff] = self.park()

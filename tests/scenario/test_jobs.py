@@ -8,7 +8,7 @@ import unittest
 
 from harness import Receiver
 from harness.agents import Caller, daemon_with
-from harness.receiver import ack, status
+from harness.receiver import Hold, ack, status
 from harness.wait import eventually
 
 WHY = "the agent is back"
@@ -129,6 +129,18 @@ class Jobs(Case):
         self.wait_for(self.begin(to="spare", rate=20))
         self.assertGreaterEqual(time.monotonic() - began, 1)
 
+    def test_each_once_also_if_it_is_parked_again(self):
+        handoffs = self.park(3, "broken")
+        self.results(self.wait_for(self.begin(filter={"target": "broken"}, rate=500)), succeeded=3, skipped=0, failed=0)
+        eventually(lambda: len(self.get("/v1/parked")["items"]) == 3, "they are parked again")
+        self.assertEqual(sorted(request.id for request in self.broken.requests), sorted(handoffs))
+        self.assertIn('handoff_replayed_total{target_agent="broken"} 3\n', self.daemon.web.get("/metrics").text)
+
+    def test_no_more_than_the_limit_the_oldest_first(self):
+        handoffs = self.park(5)
+        self.results(self.wait_for(self.begin(to="spare", limit=3, rate=500)), total=3, succeeded=3)
+        self.assertEqual([item["id"] for item in self.get("/v1/parked")["items"]], handoffs[3:])
+
     def test_what_is_refused(self):
         for body, status_code, code in (({"action": "edit"}, 400, "invalid_request"), ({"to": "nobody"}, 404, "unknown_agent"),
                                         ({"filter": {"target": "nobody"}}, 404, "unknown_agent"),
@@ -138,6 +150,20 @@ class Jobs(Case):
         for method, path in (("GET", ""), ("GET", "/items"), ("POST", "/continue"), ("DELETE", "")):
             reply = self.caller.call(method, f"/v1/jobs/01890a5d-ac96-774b-bcce-b302099a8057{path}")
             self.assertEqual(reply.status, 404, reply)
+
+
+class Full(Case):
+    def test_it_waits_while_the_in_flight_limit_is_reached(self):
+        hold = Hold()
+        slow = self.stack.enter_context(Receiver(hold))
+        self.daemon = self.stack.enter_context(daemon_with({"puller": {}, "slow": {"url": slow.url}}, api={"max_in_flight": 1}))
+        self.caller = Caller(self.daemon)
+        self.park(3)
+        job = self.begin(to="slow", rate=500)
+        slow.wait_for(1)
+        self.results(self.get(f"/v1/jobs/{job['id']}"), state="running", failed=0)
+        hold.release()
+        self.results(self.wait_for(job), succeeded=3)
 
 
 class Durable(Case):
@@ -153,6 +179,17 @@ class Durable(Case):
         self.results(self.wait_for(job), total=60, done=60, succeeded=60)
         decisions = self.get(f"/v1/decisions?job={job['id']}&limit=1000")["items"]
         self.assertEqual(sorted(item["handoff_id"] for item in decisions), sorted(handoffs))
+
+    def test_a_restart_continues_it(self):
+        self.park(20)
+        job = self.begin(to="spare", rate=10)
+        eventually(lambda: self.get(f"/v1/jobs/{job['id']}")["done"] > 0, "the first is decided")
+        self.daemon.terminate()
+        self.assertEqual(self.daemon.wait(), 0)
+        self.daemon.log_path.unlink()
+        self.daemon.start()
+        self.assertLess(self.get(f"/v1/jobs/{job['id']}")["done"], 20)
+        self.results(self.wait_for(job), total=20, succeeded=20, failed=0)
 
     def test_a_canary_that_waits_waits_after_a_restart(self):
         self.park(3)

@@ -152,9 +152,11 @@ class Case(unittest.TestCase):
         self.assertEqual((reply.status, sorted(self.fields(reply))), (200, ["edit.mood", "why"]))
 
     def test_a_bulk_replay_does_not_lose_its_filter(self):
-        reply = self.post("/v1/parked/replay", {"targets": "coder", "color": "red"})
-        self.assertEqual((reply.status, reply.json()["field"]), (400, "targets"))
-        reply = self.post("/v1/parked/replay", {"target": "coder", "color": "red"})
+        reply = self.post("/v1/jobs", {"action": "replay", "filters": {"target": "coder"}, "color": "red"})
+        self.assertEqual((reply.status, reply.json()["field"]), (400, "filters"))
+        reply = self.post("/v1/jobs", {"action": "replay", "filter": {"targets": "coder"}, "color": "red"})
+        self.assertEqual((reply.status, reply.json()["field"]), (400, "filter.targets"))
+        reply = self.post("/v1/jobs", {"action": "replay", "filter": {"target": "coder"}, "color": "red"})
         self.assertEqual((reply.status, self.fields(reply)), (202, ["color"]))
 
 

@@ -121,8 +121,8 @@ class Misleading(unittest.TestCase):
                 ("POST", "/v1/agents/codr/reset", {}, "name"),
                 ("GET", "/v1/parked?target=codr", None, "target"),
                 ("GET", "/v1/handoffs?target=codr", None, "target"),
-                ("POST", "/v1/parked/replay", {"target": "codr"}, "target"),
-                ("POST", "/v1/parked/replay", {"to": "codr"}, "to")):
+                ("POST", "/v1/jobs", {"action": "replay", "filter": {"target": "codr"}}, "target"),
+                ("POST", "/v1/jobs", {"action": "replay", "to": "codr"}, "to")):
             with self.subTest(path, field=field):
                 self.refused(self.call(method, path, body), 404, "unknown_agent", field=field, **near)
         problem = self.refused(self.call("GET", "/v1/parked?target=somebody-else"), 404, "unknown_agent")
@@ -156,8 +156,6 @@ class Misleading(unittest.TestCase):
                 job = {"action": "discard", "reason": "old", "filter": {field: slip}, "dry_run": dry_run}
                 self.refused(self.call("POST", "/v1/jobs", job), status_code, code, field=field, seen=slip,
                              allowed=f"{name} (the nearest name)")
-        self.refused(self.call("POST", "/v1/parked/replay", {"reason": "exhuasted"}), 400, "invalid_request", field="reason",
-                     seen="exhuasted", allowed="exhausted (the nearest name)")
         self.refused(self.call("GET", "/v1/decisions?target=codr"), 404, "unknown_agent", field="target", seen="codr")
 
     # ---- what is meant for another
@@ -200,7 +198,7 @@ class Misleading(unittest.TestCase):
 
     def test_a_form(self):
         form = "application/x-www-form-urlencoded"
-        for path in ("/v1/handoffs", "/v1/parked/replay"):
+        for path in ("/v1/handoffs", "/v1/jobs"):
             for kind, body in ((form, "source_agent=analyst&target_agent=reviewer"),
                                ("multipart/form-data; boundary=b", "--b\r\n\r\n{}\r\n--b--\r\n")):
                 with self.subTest(path, kind=kind):

@@ -158,7 +158,7 @@ class Load:
         self.seen[f"said {status}"] += 1
 
     async def read(self, client):
-        path = self.random.choice(["/v1/parked?limit=20", "/v1/agents", "/v1/replays",
+        path = self.random.choice(["/v1/parked?limit=20", "/v1/agents", "/v1/jobs",
                                    f"/v1/tasks/task-{self.random.randrange(50)}"])
         if self.accepted and self.random.random() < 0.6:
             handoff = self.random.choice(list(self.accepted))
@@ -180,8 +180,7 @@ class Load:
         elif what < 0.9:
             status, _, _ = await client.call("DELETE", f"/v1/parked/{handoff}?reason=no")
         else:
-            status, _, _ = await client.call("POST", "/v1/parked/replay",
-                                             {"rate": 1000, "limit": 20})
+            status, _, _ = await client.call("POST", "/v1/jobs", {"action": "replay", "rate": 1000, "limit": 20})
         self.seen[f"decided {status}"] += 1
 
     async def remember(self, client):

@@ -205,12 +205,12 @@ class Operators(Case):
             self.start_again()
             self.caller.wait_for_state(handoff, "acknowledged")
 
-    def test_what_a_replay_of_many_counts(self):
+    def test_what_a_job_counts(self):
         for _ in range(FEW):
             handoff = self.parked()
             self.coder.do(Hold(ack))
-            run = self.caller.call("POST", "/v1/parked/replay", {"target": "coder"}).json()["id"]
-            eventually(lambda: self.caller.call("GET", f"/v1/replays/{run}").json()["replayed"] == 1,
+            job = self.caller.call("POST", "/v1/jobs", {"action": "replay", "filter": {"target": "coder"}}).json()["id"]
+            eventually(lambda: self.caller.call("GET", f"/v1/jobs/{job}").json()["succeeded"] == 1,
                        "it is counted as replayed")
             self.daemon.kill()
             self.assertEqual(self.rows("SELECT count(*) FROM handoffs WHERE state = 5"), [(0,)])

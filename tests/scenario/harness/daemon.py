@@ -185,7 +185,8 @@ class Daemon:
     @property
     def api(self):
         """A client of the agent API."""
-        return Http(self._address("api"))
+        _, unix, path = self._address("api").rpartition("unix:")
+        return Http(f"unix:{self.folder / path}" if unix else path)
 
     # ---- what it reads
 
