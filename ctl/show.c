@@ -173,6 +173,7 @@ static void put_attempt(struct ctl_table *table, yyjson_val *attempt)
     ctl_table_put(table, status);
     ctl_table_put(table, ctl_text(attempt, "peer"));
     ctl_table_note(table, "error", ctl_text(attempt, "error"), 8);
+    ctl_table_note(table, "answer", ctl_text(attempt, "answer"), 4);
 }
 
 void ctl_show_attempts(const struct ctl_line *line, yyjson_val *list)

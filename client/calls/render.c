@@ -157,6 +157,7 @@ void handoff_object_write_attempt(struct base_buffer *out, const struct handoff_
     render_number(out, "status", attempt->status);
     render_text(out, "error", attempt->error);
     render_text(out, "peer", attempt->peer);
+    render_text(out, "answer", attempt->answer);
     base_buffer_byte(out, '}');
 }
 

@@ -153,6 +153,9 @@ static const struct handoff_field attempt_rows[] = {
     ROW("status", WHOLE, .doc = "HTTP status; 0 if there was no response"),
     ROW("error", TEXT, .doc = "why it failed, or why the agent was passed over"),
     ROW("peer", TEXT, .doc = "the address connected to"),
+    ROW("answer", TEXT,
+        .doc = "how a response with an error status begins; empty after a nack, and if it had no "
+               "body"),
 };
 static const struct handoff_fields attempt_shape = {.rows = attempt_rows,
                                                     .count = HANDOFF_FIELDS_COUNT(attempt_rows),

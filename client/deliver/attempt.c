@@ -59,6 +59,7 @@ static void note_attempt(struct handoff_delivery *delivery)
         .target = base_span(delivery->agent->name, delivery->agent->name_size),
         .error = base_span("", 0),
         .peer = base_span("", 0),
+        .answer = base_span("", 0),
     };
 }
 
@@ -187,6 +188,14 @@ void handoff_delivery_not_attempted(struct handoff_delivery *delivery,
 
 /* ---- its end -------------------------------------------------------------------------------- */
 
+/* In the arena, as most attempts have none. Out of memory: it is lost, the attempt is not. */
+static void note_answer(struct handoff_delivery *delivery, const char *answer)
+{
+    const char *kept = answer[0] ? base_arena_strdup(&delivery->arena, answer) : NULL;
+    if (kept)
+        delivery->attempt.answer = base_span_text(kept);
+}
+
 static void note_facts(struct handoff_delivery *delivery, const struct handoff_finding *finding)
 {
     const char *peer = finding->peer ? finding->peer : "";
@@ -196,6 +205,7 @@ static void note_facts(struct handoff_delivery *delivery, const struct handoff_f
     base_utf8_cut(delivery->attempt_peer, sizeof delivery->attempt_peer, peer, strlen(peer));
     base_utf8_cut(delivery->attempt_error, sizeof delivery->attempt_error, fault, strlen(fault));
     delivery->attempt.peer = base_span_text(delivery->attempt_peer);
+    note_answer(delivery, finding->answer);
 }
 
 void handoff_delivery_attempt_ended(struct handoff_delivery *delivery,

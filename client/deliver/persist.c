@@ -69,7 +69,8 @@ void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *a
                                                .at_ms = handoff_delivery_wall_ms(delivery),
                                                .target = base_span_text(name),
                                                .error = base_span_text(handoff_obstacle_name(why)),
-                                               .peer = base_span("", 0)};
+                                               .peer = base_span("", 0),
+                                               .answer = base_span("", 0)};
     handoff_delivery_append_record(delivery, record);
 }
 

@@ -59,7 +59,10 @@ struct handoff_finding {
     /* the nack's own reason, or what its answer lacked; without credentials and cut to fit at a
        character, or "" */
     char said[HANDOFF_SAID_SIZE];
-    handoff_secret_set secrets; /* that were in it */
+    /* how an answer with an error status begins, unless it is a nack; cut and without credentials
+       as `said` is, or "" */
+    char answer[HANDOFF_SAID_SIZE];
+    handoff_secret_set secrets; /* that were in either */
     int64_t retry_after_ms;     /* for RETRY */
     char *next; /* ACKNOWLEDGED: the next request that came with it, JSON, lent; NULL: none */
     size_t next_size;

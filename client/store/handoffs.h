@@ -38,9 +38,10 @@ struct handoff_attempt {
     int64_t duration_us;
     struct base_span target;
     enum handoff_attempt_result result;
-    int status;             /* HTTP; 0: no answer */
-    struct base_span error; /* what went wrong, or "" */
-    struct base_span peer;  /* "127.0.0.1:9001", or "" */
+    int status;              /* HTTP; 0: no answer */
+    struct base_span error;  /* what went wrong, or "" */
+    struct base_span peer;   /* "127.0.0.1:9001", or "" */
+    struct base_span answer; /* how an answer with an error status begins, or "" */
 };
 
 /* ---- writing -------------------------------------------------------------------------------- */

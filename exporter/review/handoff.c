@@ -225,6 +225,11 @@ static void write_attempt(FILE *out, yyjson_val *attempt)
         review_write_beginning(out, review_string(attempt, "error"), ERROR_MOST);
         fputs("</p>\n", out);
     }
+    if (*review_string(attempt, "answer") != '\0') {
+        fputs("<p>It answered: <q>", out);
+        review_write_beginning(out, review_string(attempt, "answer"), ERROR_MOST);
+        fputs("</q></p>\n", out);
+    }
     fprintf(out, "<p class=\"soft\">attempt %" PRId64 ", ", review_number(attempt, "attempt"));
     review_write_time(out, review_string(attempt, "at"));
     fprintf(out, ", %s s ", duration != NULL ? duration : "0");

@@ -18,7 +18,7 @@ import yaml
 
 from harness import Receiver, environment
 from harness.agents import Caller, daemon_with
-from harness.receiver import ack, nack
+from harness.receiver import ack, nack, status
 
 HANDOFFCTL = os.environ["HANDOFFCTL"]
 COLOUR = re.compile(r"\x1b\[\d+m")
@@ -149,6 +149,15 @@ class Whole(Case):
             for part in ("state       parked (refused)", "\nBRIEF\n", "Write the retry logic", "\nATTEMPTS\n",
                          "the disk is full", "\nTASK\n", "analyst -> coder  parked (refused)"):
                 self.assertIn(part, shown)
+
+    def test_attempts_show_how_an_error_was_answered(self):
+        self.coder.do(status(422, b"the branch does not exist\x1b[2J\n"))
+        handoff = self.caller.send("coder").json()["handoff"]["id"]
+        for words in (("attempts", handoff), ("show", handoff)):
+            self.assertIn("\n    answer: the branch does not exist [2J", self.ctl(*words).stdout)
+        [attempt] = json.loads(self.ctl("attempts", handoff, "--json").stdout)["items"]
+        self.assertEqual((attempt["status"], attempt["answer"].rstrip()), (422, "the branch does not exist [2J"))
+        self.coder.do(ack)
 
     def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(self):
         ids = sorted(self.caller.send_async("reviewer") for _ in range(12))

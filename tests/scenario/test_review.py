@@ -573,7 +573,9 @@ class Refused(Case):
                                       .form("/review/jobs"), phase="preview", to="spare")
         job = self.visitor.submit(preview.form("/review/jobs"), phase="begin", reason=HOSTILE, by=HOSTILE[:60]).path
         self.caller.wait_for_state(decided, "acknowledged")
+        self.broken.do(status(400, HOSTILE.encode()))
         handoff, waiting = self.send(**fields), parked()
+        self.assertIn("It answered: <script>", self.page_of(handoff).text)
         for path in ("/review", "/review/causes", "/review/decisions", "/review/jobs", job, f"/review/handoffs/{handoff}",
                      f"/review/handoffs/{decided}", f"/review/handoffs/{waiting}", f"/review/handoffs/{waiting}/edit", "/review?" + urllib.parse.urlencode({"query": HOSTILE, "target": HOSTILE})):
             page = self.visitor.open(path)

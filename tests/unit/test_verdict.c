@@ -199,6 +199,24 @@ static void test_a_success_without_acknowledgement_says_what_is_missing(void **s
     assert_int_not_equal(finding.secrets, 0);
 }
 
+static void test_an_error_status_keeps_how_its_answer_begins(void **state)
+{
+    (void)state;
+    static const char token[] = "Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    static const char nack[] = "{\"nack\":\"" OUR_ID "\",\"reason\":\"disk full\"}";
+    const int statuses[] = {302, 400, 404, 429, 500, 503};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
+        assert_string_equal(judged(statuses[i], "a\0b\x1b\n\xff\xc3\xa9", 8).answer,
+                            "a b  ?\xc3\xa9");
+        assert_string_equal(judged(statuses[i], NULL, 0).answer, "");
+        assert_string_equal(judged(statuses[i], nack, sizeof nack - 1).answer, "");
+    }
+    assert_string_equal(judged(200, "{\"ok\":true}", 11).answer, "");
+    struct handoff_finding finding = judged(500, token, sizeof token - 1);
+    assert_null(strstr(finding.answer, "ghp_0123"));
+    assert_int_not_equal(finding.secrets, 0);
+}
+
 static void test_a_long_answer_is_cut_between_characters(void **state)
 {
     (void)state;
@@ -209,6 +227,10 @@ static void test_a_long_answer_is_cut_between_characters(void **state)
     size_t size = strlen(finding.said);
     assert_in_range(size, sizeof finding.said - 3, sizeof finding.said - 1);
     assert_string_equal(finding.said + size - 2, "\xC3\xA9");
+    finding = judged(500, body, sizeof body);
+    size = strlen(finding.answer);
+    assert_in_range(size, sizeof finding.answer - 3, sizeof finding.answer - 1);
+    assert_string_equal(finding.answer + size - 2, "\xC3\xA9");
 }
 
 static void test_retry_after_is_passed_on(void **state)
@@ -300,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_long_words_are_cut_between_characters),
         cmocka_unit_test(test_a_rejection_names_the_setting_to_look_at),
         cmocka_unit_test(test_a_success_without_acknowledgement_says_what_is_missing),
+        cmocka_unit_test(test_an_error_status_keeps_how_its_answer_begins),
         cmocka_unit_test(test_a_long_answer_is_cut_between_characters),
         cmocka_unit_test(test_retry_after_is_passed_on),
         cmocka_unit_test(test_only_an_acknowledgement_has_a_next),

@@ -171,7 +171,8 @@ static const char *rejection(int status)
     }
 }
 
-/* ---- a success that acknowledges nothing ----------------------------------------------------- */
+/* ---- the answer's words ------------------------------------------------------------------------
+ */
 
 enum { ANSWER_MAX = 4096 }; /* so much is searched for credentials: more than is shown */
 
@@ -254,8 +255,22 @@ static const char *failure_reason(enum handoff_attempt_result failure)
     }
 }
 
-static void judge_status(struct handoff_finding *finding, int status, bool names_ours)
+/* A nack has said why; any other answer may say it in words of its own. */
+static void keep_first_bytes(struct handoff_finding *finding, const struct handoff_answer *answer)
 {
+    char text[ANSWER_MAX];
+    const size_t size = answer->body_size ? copy_as_text(text, answer->body, answer->body_size) : 0;
+    if (size)
+        finding->secrets |=
+            handoff_secrets_cut(finding->answer, sizeof finding->answer, text, size);
+}
+
+static void judge_status(struct handoff_finding *finding, const struct handoff_answer *answer,
+                         bool names_ours)
+{
+    const int status = answer->status;
+    if (!names_ours)
+        keep_first_bytes(finding, answer);
     if (rejection(status) && !names_ours)
         set_finding(finding, HANDOFF_VERDICT_REJECTED, HANDOFF_RESULT_HTTP, rejection(status));
     else if (is_refusal(status))
@@ -276,7 +291,7 @@ static void judge_answer(struct handoff_finding *finding, const struct handoff_a
     else if (status >= 200 && status < 300)
         judge_success(finding, answer, statement, mode);
     else
-        judge_status(finding, status, statement->nacks_ours);
+        judge_status(finding, answer, statement->nacks_ours);
 }
 
 /* What is not acknowledged has no next, and lacks nothing. */

@@ -258,8 +258,8 @@ static enum handoff_code insert_attempt(struct handoff_db *db, int64_t seq,
     sqlite3_stmt *insert =
         handoff_db_statement(db,
                              "INSERT OR REPLACE INTO attempts (seq, number, at, duration_us,"
-                             " target, result, status, error, peer)"
-                             " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                             " target, result, status, error, peer, answer)"
+                             " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                              error);
     if (!insert)
         return handoff_row_failure(db);
@@ -272,6 +272,7 @@ static enum handoff_code insert_attempt(struct handoff_db *db, int64_t seq,
     sqlite3_bind_int(insert, 7, attempt->status);
     bind_some(insert, 8, attempt->error);
     bind_some(insert, 9, attempt->peer);
+    bind_some(insert, 10, attempt->answer);
     return handoff_db_do(db, insert, error);
 }
 
@@ -731,10 +732,11 @@ static bool read_attempt(sqlite3_stmt *row, struct base_arena *arena, void *entr
     attempt->duration_us = sqlite3_column_int64(row, 2);
     attempt->result = (enum handoff_attempt_result)sqlite3_column_int(row, 4);
     attempt->status = sqlite3_column_int(row, 5);
-    attempt->passed_over = sqlite3_column_int(row, 8) != 0;
+    attempt->passed_over = sqlite3_column_int(row, 9) != 0;
     return copy_column(row, 3, arena, &attempt->target) &&
            copy_column(row, 6, arena, &attempt->error) &&
-           copy_column(row, 7, arena, &attempt->peer);
+           copy_column(row, 7, arena, &attempt->peer) &&
+           copy_column(row, 8, arena, &attempt->answer);
 }
 
 enum handoff_code handoff_store_attempts(struct handoff_store *store, int64_t seq,
@@ -749,9 +751,9 @@ enum handoff_code handoff_store_attempts(struct handoff_store *store, int64_t se
     sqlite3_stmt *select =
         handoff_db_statement(db,
                              "SELECT number, at, duration_us, target, result, status, error, peer,"
-                             " 0, 0 FROM attempts WHERE seq = ?1 UNION ALL"
-                             " SELECT after, at, 0, target, 0, 0, reason, '', 1, rowid"
-                             " FROM passed_over WHERE seq = ?1 ORDER BY 1, 9, 10",
+                             " answer, 0, 0 FROM attempts WHERE seq = ?1 UNION ALL"
+                             " SELECT after, at, 0, target, 0, 0, reason, '', '', 1, rowid"
+                             " FROM passed_over WHERE seq = ?1 ORDER BY 1, 10, 11",
                              error);
     if (select) {
         sqlite3_bind_int64(select, 1, seq);

@@ -492,6 +492,9 @@ static const char *const steps[] = {
     /* 26: an attempt at another agent than the one that has the handoff is listed by the code that
        stores it (addressed.h): the trigger cost every attempt */
     "DROP TRIGGER addressed_by_attempt;",
+
+    /* 27: how the answer to an attempt begins, if it had an error status */
+    "ALTER TABLE attempts ADD COLUMN answer TEXT NOT NULL DEFAULT '';",
 };
 
 int handoff_migrate_newest(void)

@@ -139,5 +139,6 @@ int64_t handoff_retained_refusal_row(const struct handoff_store_refuse_next *ref
 
 int64_t handoff_retained_attempt_row(const struct handoff_attempt *attempt)
 {
-    return (int64_t)(ATTEMPT_ROW + attempt->target.size + attempt->error.size + attempt->peer.size);
+    return (int64_t)(ATTEMPT_ROW + attempt->target.size + attempt->error.size + attempt->peer.size +
+                     attempt->answer.size);
 }
