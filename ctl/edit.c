@@ -12,7 +12,6 @@
 #include <unistd.h>
 #include <yyjson.h>
 
-#include "client/handoff.h"
 #include "ctl/document.h"
 #include "ctl/handoff_id.h"
 #include "ctl/show.h"
@@ -30,123 +29,34 @@ struct edit {
 /* ---- the fields today -------------------------------------------------------------------------
  */
 
-static void put_field(yyjson_mut_doc *doc, const char *name, yyjson_val *value)
+/* Frees the body. */
+static int post_edit(const struct edit *edit, const char *call, char *body,
+                     struct ctl_answer *answer)
 {
-    yyjson_mut_obj_add_val(doc, yyjson_mut_doc_get_root(doc), name,
-                           value ? yyjson_val_mut_copy(doc, value) : yyjson_mut_null(doc));
-}
-
-/* As an edit names them, from where an envelope has them. What a chain accumulates is its ledger's.
- */
-static yyjson_mut_doc *fields_of(yyjson_val *envelope)
-{
-    yyjson_val *context = yyjson_obj_get(envelope, "context"),
-               *task = yyjson_obj_get(context, "task");
-    yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
-    yyjson_mut_doc_set_root(doc, yyjson_mut_obj(doc));
-    put_field(doc, "task_summary", yyjson_obj_get(task, "summary"));
-    yyjson_mut_obj_add_obj(doc, yyjson_mut_doc_get_root(doc), "constraints");
-    yyjson_mut_obj_add_obj(doc, yyjson_mut_doc_get_root(doc), "state");
-    put_field(doc, "expected_output", yyjson_obj_get(context, "expected_output"));
-    return doc;
-}
-
-/* A member of the request's state or of its constraints. */
-static void put_own_member(yyjson_mut_doc *doc, const char *field, const char *name,
-                           yyjson_val *value)
-{
-    yyjson_mut_val *object = yyjson_mut_obj_get(yyjson_mut_doc_get_root(doc), field);
-    yyjson_mut_obj_put(object, yyjson_mut_strcpy(doc, name), yyjson_val_mut_copy(doc, value));
-}
-
-static void put_own_entry(yyjson_mut_doc *doc, const char *list, yyjson_val *value)
-{
-    yyjson_mut_val *state = yyjson_mut_obj_get(yyjson_mut_doc_get_root(doc), "state");
-    yyjson_mut_val *entries = yyjson_mut_obj_get(state, list);
-    if (!entries)
-        entries = yyjson_mut_obj_add_arr(doc, state, list);
-    yyjson_mut_arr_append(entries, yyjson_val_mut_copy(doc, value));
-}
-
-static bool is_of_kind(yyjson_val *item, enum handoff_item_kind kind)
-{
-    return strcmp(ctl_text(item, "kind"), handoff_item_name(kind)) == 0;
-}
-
-static void put_own_item(yyjson_mut_doc *doc, yyjson_val *item)
-{
-    static const struct {
-        enum handoff_item_kind kind;
-        const char *list;
-    } lists[] = {{HANDOFF_ITEM_DECISION, "decisions"},
-                 {HANDOFF_ITEM_UNRESOLVED, "unresolved"},
-                 {HANDOFF_ITEM_REMAINING, "remaining"}};
-    yyjson_val *value = yyjson_obj_get(item, "value");
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        if (is_of_kind(item, lists[i].kind))
-            put_own_entry(doc, lists[i].list, value);
-    }
-    if (is_of_kind(item, HANDOFF_ITEM_CONSTRAINT))
-        put_own_member(doc, "constraints", ctl_text(item, "name"), value);
-    else if (is_of_kind(item, HANDOFF_ITEM_STATE))
-        put_own_member(doc, "state", ctl_text(item, "name"), value);
-}
-
-/* What earlier hops said is not the request's: sent with an edit, it would become that. Leaves in
- * *cursor, which is freed, where the next page begins; NULL: it was the last. */
-static void put_own_items(yyjson_mut_doc *doc, const char *id, yyjson_val *page, char **cursor)
-{
-    size_t i, count;
-    yyjson_val *item, *next = yyjson_obj_get(page, "next");
-    yyjson_arr_foreach(yyjson_obj_get(page, "items"), i, count, item)
-    {
-        if (strcmp(ctl_text(item, "envelope_id"), id) == 0)
-            put_own_item(doc, item);
-    }
-    free(*cursor);
-    *cursor = yyjson_is_str(next) ? strdup(yyjson_get_str(next)) : NULL;
-}
-
-static int fetch_own_items(const struct edit *edit, yyjson_mut_doc *doc)
-{
-    char *cursor = NULL;
-    int code;
-    do {
-        code = CTL_FAILED;
-        struct ctl_answer answer = {0};
-        char *path = ctl_api_path("/v1/envelopes/", edit->id, "/ledger");
-        if (!path || !ctl_api_add_query(&path, "limit", "1000") ||
-            !ctl_api_add_query(&path, "cursor", cursor))
-            break;
-        code = ctl_api_call(edit->line, "GET", path, NULL, NULL, &answer);
-        yyjson_doc *page = code == CTL_OK
-                               ? yyjson_read(answer.body, answer.size, YYJSON_READ_NUMBER_AS_RAW)
-                               : NULL;
-        put_own_items(doc, edit->id, yyjson_doc_get_root(page), &cursor);
-        yyjson_doc_free(page);
-        ctl_answer_free(&answer);
-        free(path);
-    } while (code == CTL_OK && cursor);
-    free(cursor);
+    char *path = ctl_api_path("/v1/parked/", edit->id, call);
+    const int code =
+        path && body ? ctl_api_call(edit->line, "POST", path, NULL, body, answer) : CTL_FAILED;
+    free(body);
+    free(path);
     return code;
 }
 
+/* An edit of nothing answers with what can be edited. */
 static int fetch_fields(struct edit *edit)
 {
     struct ctl_answer answer = {0};
-    char *path = ctl_api_path("/v1/handoffs/", edit->id, "/envelope");
-    int code = ctl_api_call(edit->line, "GET", path, NULL, NULL, &answer);
-    yyjson_doc *envelope =
+    int code = post_edit(edit, "/preview", strdup("{\"edit\":{}}"), &answer);
+    yyjson_doc *preview =
         code == CTL_OK ? yyjson_read(answer.body, answer.size, YYJSON_READ_NUMBER_AS_RAW) : NULL;
-    yyjson_mut_doc *fields = envelope ? fields_of(yyjson_doc_get_root(envelope)) : NULL;
-    if (fields)
-        code = fetch_own_items(edit, fields);
-    if (fields && code == CTL_OK)
-        edit->before = yyjson_mut_doc_imut_copy(fields, NULL);
-    yyjson_mut_doc_free(fields);
-    yyjson_doc_free(envelope);
+    yyjson_val *fields = yyjson_obj_get(yyjson_doc_get_root(preview), "fields");
+    yyjson_mut_doc *copy = fields ? yyjson_mut_doc_new(NULL) : NULL;
+    if (copy) {
+        yyjson_mut_doc_set_root(copy, yyjson_val_mut_copy(copy, fields));
+        edit->before = yyjson_mut_doc_imut_copy(copy, NULL);
+    }
+    yyjson_mut_doc_free(copy);
+    yyjson_doc_free(preview);
     ctl_answer_free(&answer);
-    free(path);
     return code == CTL_OK && !edit->before ? CTL_FAILED : code;
 }
 
@@ -253,20 +163,24 @@ static void add_change(struct edit *edit, yyjson_mut_val *changes, const char *n
         after ? yyjson_val_mut_copy(edit->changed, after) : yyjson_mut_null(edit->changed));
 }
 
+/* {"target_agent"?, "edit": {...}} */
+static yyjson_mut_val *begin_changes(struct edit *edit)
+{
+    edit->changed = yyjson_mut_doc_new(NULL);
+    yyjson_mut_val *root = yyjson_mut_obj(edit->changed);
+    yyjson_mut_doc_set_root(edit->changed, root);
+    if (ctl_value(edit->line, "to"))
+        yyjson_mut_obj_add_str(edit->changed, root, "target_agent", ctl_value(edit->line, "to"));
+    return yyjson_mut_obj_add_obj(edit->changed, root, "edit");
+}
+
 /* Answers how many members differ. */
 static size_t collect_changes(struct edit *edit)
 {
     size_t i, count;
     yyjson_val *key, *value, *before = yyjson_doc_get_root(edit->before),
                              *after = yyjson_doc_get_root(edit->after);
-    edit->changed = yyjson_mut_doc_new(NULL);
-    yyjson_mut_val *root = yyjson_mut_obj(edit->changed);
-    yyjson_mut_doc_set_root(edit->changed, root);
-    if (ctl_value(edit->line, "to"))
-        yyjson_mut_obj_add_str(edit->changed, root, "target_agent", ctl_value(edit->line, "to"));
-    if (ctl_value(edit->line, "why"))
-        yyjson_mut_obj_add_str(edit->changed, root, "reason", ctl_value(edit->line, "why"));
-    yyjson_mut_val *changes = yyjson_mut_obj_add_obj(edit->changed, root, "edit");
+    yyjson_mut_val *changes = begin_changes(edit);
     yyjson_obj_foreach(after, i, count, key, value)
     {
         add_change(edit, changes, yyjson_get_str(key), yyjson_obj_get(before, yyjson_get_str(key)),
@@ -278,6 +192,50 @@ static size_t collect_changes(struct edit *edit)
             add_change(edit, changes, yyjson_get_str(key), value, NULL);
     }
     return yyjson_mut_obj_size(changes);
+}
+
+/* ---- the preview ------------------------------------------------------------------------------
+ */
+
+static void put_brief_line(yyjson_val *line)
+{
+    const char *change = ctl_text(line, "change");
+    const bool added = strcmp(change, "added") == 0, removed = strcmp(change, "removed") == 0;
+    const enum ctl_tone tone = added ? CTL_GOOD : removed ? CTL_BAD : CTL_PLAIN;
+    ctl_tone_begin(stderr, tone);
+    fprintf(stderr, "%c ", added ? '+' : removed ? '-' : ' ');
+    ctl_put(stderr, ctl_text(line, "line"), 0);
+    ctl_tone_end(stderr, tone);
+    fputc('\n', stderr);
+}
+
+static void show_edit_preview(yyjson_val *preview)
+{
+    size_t i, count;
+    yyjson_val *line;
+    fputs("\nthe brief:\n", stderr);
+    yyjson_arr_foreach(yyjson_obj_get(preview, "difference"), i, count, line)
+    {
+        put_brief_line(line);
+    }
+    fprintf(stderr, "%.0f tokens of %.0f, before it was %.0f; to ",
+            ctl_number(preview, "token_count"), ctl_number(preview, "token_budget"),
+            ctl_number(preview, "token_count_before"));
+    ctl_put(stderr, ctl_text(preview, "target_agent"), 0);
+    fputc('\n', stderr);
+}
+
+/* Assembles it without sending it: what is refused is refused before anyone is asked. */
+static int preview_changes(const struct edit *edit)
+{
+    struct ctl_answer answer = {0};
+    int code = post_edit(edit, "/preview", yyjson_mut_write(edit->changed, 0, NULL), &answer);
+    yyjson_doc *preview = code == CTL_OK ? yyjson_read(answer.body, answer.size, 0) : NULL;
+    if (preview)
+        show_edit_preview(yyjson_doc_get_root(preview));
+    yyjson_doc_free(preview);
+    ctl_answer_free(&answer);
+    return code;
 }
 
 /* ---- the command ------------------------------------------------------------------------------
@@ -295,15 +253,23 @@ static bool may_send(const struct edit *edit)
 static int send_changes(const struct edit *edit)
 {
     struct ctl_answer answer = {0};
-    char *path = ctl_api_path("/v1/parked/", edit->id, "/replay");
-    char *body = yyjson_mut_write(edit->changed, 0, NULL);
-    int code = body ? ctl_api_call(edit->line, "POST", path, NULL, body, &answer) : CTL_FAILED;
+    const char *why = ctl_value(edit->line, "why");
+    yyjson_mut_val *root = yyjson_mut_doc_get_root(edit->changed);
+    if (why)
+        yyjson_mut_obj_add_str(edit->changed, root, "reason", why);
+    int code = post_edit(edit, "/replay", yyjson_mut_write(edit->changed, 0, NULL), &answer);
     if (code == CTL_OK)
         code = ctl_show(edit->line, &answer, ctl_show_handoff_line);
     ctl_answer_free(&answer);
-    free(body);
-    free(path);
     return code;
+}
+
+static int preview_and_send(const struct edit *edit)
+{
+    const int code = preview_changes(edit);
+    if (code != CTL_OK)
+        return code;
+    return may_send(edit) ? send_changes(edit) : CTL_FAILED;
 }
 
 /* Once there is something in the editor that is not sent, the file is kept. */
@@ -320,7 +286,7 @@ static int edit_and_send(struct edit *edit)
     if (code == CTL_OK && collect_changes(edit) == 0) {
         fputs("nothing was changed, so nothing was sent\n", stderr);
     } else if (code == CTL_OK) {
-        code = may_send(edit) ? send_changes(edit) : CTL_FAILED;
+        code = preview_and_send(edit);
         is_kept = code != CTL_OK;
     }
     if (is_kept)

@@ -19,6 +19,7 @@
 #include "client/calls/reply.h"
 #include "client/calls/warn.h"
 #include "client/client.h"
+#include "client/deliver/decide.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -246,17 +247,6 @@ static void old_was_read(struct handoff_store_read *read)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static enum handoff_code check_can_be_edited(const struct handoff_stored *stored,
-                                             struct handoff_error *error)
-{
-    const enum handoff_state state = (enum handoff_state)stored->standing.state;
-    if (state == HANDOFF_STATE_PARKED || state == HANDOFF_STATE_EXPIRED)
-        return HANDOFF_OK;
-    return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
-                             "only a parked or an expired handoff can be edited", "state",
-                             handoff_state_name(state));
-}
-
 /* The agent that the body names, if any, is to be known. */
 static enum handoff_code read_preview_body(struct preview *preview)
 {
@@ -297,7 +287,7 @@ static void read_for_edit(struct handoff_store_read *read)
     enum handoff_code code =
         handoff_store_get_handoff(store, &preview->id, &preview->arena, &stored, &preview->error);
     if (code == HANDOFF_OK)
-        code = check_can_be_edited(&stored, &preview->error);
+        code = handoff_check_can_be_edited(store, &stored, &preview->error);
     if (code == HANDOFF_OK)
         code = read_preview_body(preview);
     if (code == HANDOFF_OK)

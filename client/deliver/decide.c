@@ -27,7 +27,8 @@ static bool is_open_to(enum handoff_decision decision, enum handoff_state state)
 struct asked_decision {
     enum handoff_decision decision;
     struct handoff_author author;
-    char decided[160]; /* what was decided last, of one that is not open any more; else "" */
+    /* what was decided last, of one that is not open any more, or has been revived; else "" */
+    char decided[HANDOFF_DECIDED_SIZE];
 };
 
 /* Who replays it for the fourth time should know that. */
@@ -51,7 +52,8 @@ static enum handoff_code refuse_not_open(const struct asked_decision *asked,
                                          enum handoff_state state, struct handoff_error *error)
 {
     handoff_error_set(error, HANDOFF_ERR_CONFLICT,
-                      asked->decision == HANDOFF_DECISION_HOLD
+                      is_open_to(asked->decision, state) ? "the handoff was revived already"
+                      : asked->decision == HANDOFF_DECISION_HOLD
                           ? "only a parked or an expired handoff can be edited"
                           : "only a parked handoff can be replayed or discarded",
                       "state", handoff_state_name(state));
@@ -73,7 +75,7 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
             error, HANDOFF_ERR_STORE_NEWER,
             "the store holds a state known only to a newer version of this program; upgrade",
             "state", NULL);
-    if (!is_open_to(decision, state))
+    if (!is_open_to(decision, state) || asked->decided[0])
         return refuse_not_open(asked, state, error);
     if (decision == HANDOFF_DECISION_REPLAY && stored->deadline_ms &&
         stored->deadline_ms <= base_wall_ms(clock))
@@ -257,23 +259,43 @@ static enum handoff_code load(struct handoff_delivery *delivery,
 /* "replay by @operator (alice) at 2030-01-31T18:00:00Z: it is back" */
 static void describe_decision(void *arg, const struct handoff_stored_decision *row)
 {
-    struct asked_decision *asked = arg;
-    char at[BASE_RFC3339_SIZE];
+    char *text = arg, at[BASE_RFC3339_SIZE];
     base_rfc3339_format(row->at_ms, at);
-    snprintf(asked->decided, sizeof asked->decided, "%s by %.*s%s%.*s%s at %s: %.*s",
+    snprintf(text, HANDOFF_DECIDED_SIZE, "%s by %.*s%s%.*s%s at %s: %.*s",
              handoff_action_name(row->action), (int)row->who.size, row->who.data,
              row->by.size ? " (" : "", (int)row->by.size, row->by.data, row->by.size ? ")" : "", at,
              (int)row->reason.size, row->reason.data);
 }
 
-/* Who decides in vain is told who was first. */
-static void read_last_decision(struct pending_decision *pending)
+void handoff_read_decided(struct handoff_store *store, const struct base_uuid *id, uint32_t actions,
+                          char text[HANDOFF_DECIDED_SIZE])
 {
-    const struct handoff_delivery *delivery = pending->delivery;
-    const struct handoff_decision_filter last = {
-        .handoff = delivery->id, .actions = UINT32_MAX, .limit = 1};
-    (void)!handoff_store_visit_decisions(delivery->lane->engine->options.store, &last,
-                                         describe_decision, &pending->asked, NULL);
+    const struct handoff_decision_filter last = {.handoff = *id, .actions = actions, .limit = 1};
+    text[0] = '\0';
+    (void)!handoff_store_visit_decisions(store, &last, describe_decision, text, NULL);
+}
+
+/* Who decides in vain is told who was first. What has expired stays so when it is revived. */
+static void read_last_decision(struct handoff_store *store, const struct handoff_stored *stored,
+                               struct asked_decision *asked)
+{
+    const enum handoff_state state = (enum handoff_state)stored->standing.state;
+    if (!is_open_to(asked->decision, state))
+        handoff_read_decided(store, &stored->id, UINT32_MAX, asked->decided);
+    else if (state == HANDOFF_STATE_EXPIRED)
+        handoff_read_decided(store, &stored->id, 1u << HANDOFF_ACTION_REVIVE, asked->decided);
+}
+
+enum handoff_code handoff_check_can_be_edited(struct handoff_store *store,
+                                              const struct handoff_stored *stored,
+                                              struct handoff_error *error)
+{
+    struct asked_decision asked = {.decision = HANDOFF_DECISION_HOLD};
+    const enum handoff_state state = (enum handoff_state)stored->standing.state;
+    read_last_decision(store, stored, &asked);
+    return is_open_to(asked.decision, state) && !asked.decided[0]
+               ? HANDOFF_OK
+               : refuse_not_open(&asked, state, error);
 }
 
 /* On a reader thread, which owns the delivery until parked_was_read. */
@@ -283,13 +305,13 @@ static void read_parked(struct handoff_store_read *read)
     struct handoff_delivery *delivery = pending->delivery;
     const enum handoff_decision decision = pending->asked.decision;
     handoff_error_clear(&pending->loaded);
-    if (handoff_store_get_handoff(delivery->lane->engine->options.store, &delivery->id,
-                                  &delivery->arena, &pending->stored,
+    struct handoff_store *store = delivery->lane->engine->options.store;
+    if (handoff_store_get_handoff(store, &delivery->id, &delivery->arena, &pending->stored,
                                   &pending->error) != HANDOFF_OK)
         return;
-    if (!is_open_to(decision, (enum handoff_state)pending->stored.standing.state))
-        read_last_decision(pending);
-    else if (pending->claimed)
+    read_last_decision(store, &pending->stored, &pending->asked);
+    if (pending->claimed && !pending->asked.decided[0] &&
+        is_open_to(decision, (enum handoff_state)pending->stored.standing.state))
         (void)!load(delivery, &pending->stored, decision, &pending->loaded);
 }
 

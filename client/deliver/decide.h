@@ -13,7 +13,10 @@
 
 #include "client/deliver/engine.h"
 
-enum { HANDOFF_REPLAYS_MAX = 3 }; /* of one handoff, without a second word */
+enum {
+    HANDOFF_REPLAYS_MAX = 3,    /* of one handoff, without a second word */
+    HANDOFF_DECIDED_SIZE = 160, /* room for what was decided, with its NUL */
+};
 
 enum handoff_decision {
     HANDOFF_DECISION_REPLAY,
@@ -32,6 +35,16 @@ enum handoff_decision {
 void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
                            enum handoff_decision decision, struct base_span target,
                            const struct handoff_author *author, struct handoff_waiter *waiter);
+
+/* What was decided about it last, of these actions: "replay by @operator (alice) at
+   2030-01-31T18:00:00Z: it is back", or "". On a reader thread. */
+void handoff_read_decided(struct handoff_store *store, const struct base_uuid *id, uint32_t actions,
+                          char text[HANDOFF_DECIDED_SIZE]);
+/* Refuses the edit of one that is neither parked nor expired, or was revived; names who decided. On
+   a reader thread. */
+enum handoff_code handoff_check_can_be_edited(struct handoff_store *store,
+                                              const struct handoff_stored *stored,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* ---- making a new one of it -------------------------------------------------------------------
  */
