@@ -209,7 +209,7 @@ static void put_brief_line(yyjson_val *line)
     fputc('\n', stderr);
 }
 
-static void show_edit_preview(yyjson_val *preview)
+static void put_preview_of_edit(yyjson_val *preview)
 {
     size_t i, count;
     yyjson_val *line;
@@ -232,7 +232,7 @@ static int preview_changes(const struct edit *edit)
     int code = post_edit(edit, "/preview", yyjson_mut_write(edit->changed, 0, NULL), &answer);
     yyjson_doc *preview = code == CTL_OK ? yyjson_read(answer.body, answer.size, 0) : NULL;
     if (preview)
-        show_edit_preview(yyjson_doc_get_root(preview));
+        put_preview_of_edit(yyjson_doc_get_root(preview));
     yyjson_doc_free(preview);
     ctl_answer_free(&answer);
     return code;

@@ -14,20 +14,17 @@ import datetime
 import os
 import pathlib
 import re
-import subprocess
-import tempfile
 import time
 import unittest
 
 from harness import Alertmanager, Prometheus, Receiver, Webhook, eventually
 from harness.agents import Caller, daemon_with
-from harness.alertmanager import shipped
+from harness.alertmanager import faster_rules, page, parts, shipped
 from harness.ports import reserved_port
 from harness.receiver import ack, later, status
 from harness.shell import Shell
 
 TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
-OVERLAY = TOP / "tests/alerts/sixty_times_faster.jsonnet"
 FASTER = 60
 # Generous beside the seconds that things take: a loaded machine is slow, not wrong.
 PATIENCE = 60
@@ -37,21 +34,7 @@ AGENTS = ("analyst", "reviewer", "writer", "librarian", "planner")
 BREAKER = {"failures": 3, "cooldown": f"{60 // FASTER}s"}
 
 
-def rules(case):
-    """The folder with the shipped rules, faster."""
-    folder = tempfile.TemporaryDirectory()
-    case.addClassCleanup(folder.cleanup)
-    subprocess.run([TOP / "alerts/render", OVERLAY, folder.name], check=True)
-    return pathlib.Path(folder.name)
-
-
 # ---- what the pager and the chat are sent -----------------------------------------------------------
-
-def page(alert, action="trigger", who=""):
-    """Matches what the pager is sent about an alert."""
-    title = f"{alert} {who} (handoff)" if who else f"{alert} (handoff)"
-    return lambda body: body["event_action"] == action and body["payload"]["summary"].endswith(" " + title)
-
 
 def about(alert, who=""):
     """Matches what a webhook is sent about an alert that fires."""
@@ -64,11 +47,6 @@ def about(alert, who=""):
 def ticket(alert):
     """Matches what the chat is sent about an alert."""
     return lambda body: f" {alert} " in body["attachments"][0]["title"]
-
-
-def parts(text):
-    """{"Agent": "analyst", ...} of the lines at the end of a notification."""
-    return dict(re.findall(r"^([A-Z][a-z]+): +(.*)$", text, re.MULTILINE))
 
 
 class AlertChain(unittest.TestCase):
@@ -85,7 +63,7 @@ class AlertChain(unittest.TestCase):
         cls.caller = Caller(cls.daemon, source="orchestrator")  # no agent: it continues nothing
         cls.webhook = cls.enterClassContext(Webhook())
         cls.alertmanager = cls.enterClassContext(Alertmanager(shipped(cls.webhook, FASTER)))
-        folder = rules(cls)
+        folder = faster_rules(cls)
         cls.prometheus = cls.enterClassContext(Prometheus(
             {"handoff": cls.instance},
             config={"rule_files": [str(folder / "handoff-rules.yml"), str(folder / "handoff-alerts.yml")],

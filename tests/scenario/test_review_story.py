@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An afternoon on call: a new version of an agent refuses everything, and an engineer decides at the review page."""
+"""An afternoon on call: a new version of an agent refuses everything, the pager rings, and an engineer decides.
+
+Only the agents, the pager and time are simulated: the real Prometheus evaluates the shipped rules, in which a minute is a
+second, and the real Alertmanager calls the pager. The engineer uses the review page, and handoffctl where the pager says so.
+"""
 
 import contextlib
 import json
 import unittest
 
-from harness import Receiver
+from harness import Alertmanager, Prometheus, Receiver, Webhook
 from harness.agents import Caller, daemon_with
+from harness.alertmanager import faster_rules, page, parts, shipped
 from harness.receiver import ack, nack
 from harness.review import Visitor
+from harness.shell import Shell
 from harness.wait import eventually
 
+FASTER = 60
+PATIENCE = 60  # generous: a loaded machine is slow, not wrong
 WORDS = "schema version 7 is not supported"
 
 
@@ -24,9 +32,20 @@ class Afternoon(unittest.TestCase):
         self.daemon = stack.enter_context(daemon_with({"coder": {"url": self.new.url}, "coder-v1": {"url": self.old.url}}))
         self.caller = Caller(self.daemon)
         self.engineer = Visitor(self.daemon)
+        self.shell = stack.enter_context(Shell(self.daemon))
+        self.webhook = stack.enter_context(Webhook())
+        self.prometheus = stack.enter_context(self.watching(stack))
+        self.prometheus.scraped(2)  # every counter was seen at 0
 
-    def alerts(self):
-        return {finding["alert"] for finding in self.daemon.web.get("/?format=json").json()["findings"]}
+    def watching(self, stack):
+        alertmanager = stack.enter_context(Alertmanager(shipped(self.webhook, FASTER)))
+        folder = faster_rules(type(self))
+        return Prometheus({"handoff": self.daemon.web.address}, config={
+            "rule_files": [str(folder / "handoff-rules.yml"), str(folder / "handoff-alerts.yml")],
+            "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager.http.address]}]}]}})
+
+    def wait_for_page(self, *named):
+        return self.webhook.wait_for("pager", page("HandoffMostlyRefused", *named, who="coder"), timeout=PATIENCE)
 
     def in_state(self, job, state):
         page = self.engineer.open(job)
@@ -43,7 +62,11 @@ class Afternoon(unittest.TestCase):
         self.new.do(nack(WORDS, False))  # at 14:00 the new version is deployed
         parked = [self.caller.send("coder", task_id=f"task-{number}", task_summary=f"Ticket {number}").json()["handoff"]["id"]
                   for number in range(12)]
-        eventually(lambda: "HandoffMostlyRefused" in self.alerts(), "the alert holds")
+        rung = self.wait_for_page()
+        said = parts(rung["payload"]["custom_details"]["text"])
+        listed = self.shell.run(said["Check"])
+        self.assertEqual((listed.returncode, listed.stdout.count(f"error: {WORDS}")), (0, 12), said)
+        self.assertTrue(said["Runbook"].endswith("/HandoffMostlyRefused.md"))
 
         causes = self.engineer.open("/review/causes")
         self.assertIn(f"12 handoffs, by cause. 12 parked for coder: refused {WORDS}", causes.text)
@@ -85,6 +108,7 @@ class Afternoon(unittest.TestCase):
             self.caller.wait_for_state(parked[number], "acknowledged")
         self.assertIn("Nothing is parked", self.engineer.open().text)
         self.assertEqual(len(self.old.requests), 12)
+        self.wait_for_page("resolve")
 
         decisions = self.caller.call("GET", "/v1/decisions?order=oldest&limit=100").json()["items"]
         self.assertEqual([(each["action"], each["to"], each["by"], each["reason"]) for each in decisions],

@@ -16,6 +16,8 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
+import tempfile
 import threading
 
 import yaml
@@ -24,7 +26,8 @@ from .server import Server
 from .wait import TIMEOUT, eventually
 
 PROGRAM = "/usr/bin/prometheus-alertmanager"
-ALERTS = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"]) / "alerts"
+TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
+ALERTS = TOP / "alerts"
 SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -71,6 +74,25 @@ def shipped(ends=None, faster=1):
         configuration["route"] = shorten(configuration["route"], faster)
     configuration["receivers"] = [aim(one, ends) for one in configuration["receivers"]]
     return configuration
+
+
+def faster_rules(case, overlay="sixty_times_faster"):
+    """The folder with the shipped rules as tests/alerts/OVERLAY.jsonnet has them, for the whole class."""
+    folder = tempfile.TemporaryDirectory()
+    case.addClassCleanup(folder.cleanup)
+    subprocess.run([ALERTS / "render", TOP / f"tests/alerts/{overlay}.jsonnet", folder.name], check=True)
+    return pathlib.Path(folder.name)
+
+
+def page(alert, action="trigger", who=""):
+    """Matches what the pager is sent about an alert."""
+    title = f"{alert} {who} (handoff)" if who else f"{alert} (handoff)"
+    return lambda body: body["event_action"] == action and body["payload"]["summary"].endswith(" " + title)
+
+
+def parts(text):
+    """{"Agent": "analyst", ...} of the lines at the end of a notification."""
+    return dict(re.findall(r"^([A-Z][a-z]+): +(.*)$", text, re.MULTILINE))
 
 
 # ---- Alertmanager ---------------------------------------------------------------------------------
