@@ -17,7 +17,10 @@
 #include "exporter/review/frame.h"
 #include "lib/base/clock.h"
 
-enum { LOOKING_MS = 5000 }; /* longer than a commit takes */
+enum {
+    LOOKING_MS = 5000, /* longer than a commit takes */
+    LOOK_AGAIN_MS = 10,
+};
 
 static void show_decided(struct review_visit *visit)
 {
@@ -33,15 +36,22 @@ static bool is_being_decided(const struct handoff_error *error)
     return error->code == HANDOFF_ERR_CONFLICT && strcmp(error->field, "id") == 0;
 }
 
+static void look_until_decided(struct review_visit *visit);
+
+static void look_at_decided(struct review_visit *visit)
+{
+    review_forget_answers(visit);
+    handoff_get(visit->loop, review_id(visit), NULL, review_answered, review_ask(visit));
+    review_wait(visit, look_until_decided);
+}
+
 static void look_until_decided(struct review_visit *visit)
 {
     const struct review_answer *answer = &visit->answers[0];
     const bool is_parked =
         strcmp(review_string(answer->root, "state"), handoff_state_name(HANDOFF_STATE_PARKED)) == 0;
     if (is_parked && base_monotonic_ms(&base_clock_system) < visit->look_until_ms) {
-        review_forget_answers(visit);
-        handoff_get(visit->loop, review_id(visit), NULL, review_answered, review_ask(visit));
-        review_wait(visit, look_until_decided);
+        review_pause(visit, LOOK_AGAIN_MS, look_at_decided);
         return;
     }
     review_forget_answers(visit);
@@ -63,9 +73,7 @@ void review_finish_decision(struct review_visit *visit)
     if (error->code == HANDOFF_OK) {
         show_decided(visit);
     } else if (is_being_decided(error) && may_look(visit)) {
-        review_forget_answers(visit);
-        handoff_get(visit->loop, review_id(visit), NULL, review_answered, review_ask(visit));
-        review_wait(visit, look_until_decided);
+        look_at_decided(visit);
     } else {
         review_fail(visit, error);
     }

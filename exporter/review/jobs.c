@@ -1,47 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bulk jobs: the list of them, and one with its progress and the result of each handoff. The page
- * of a job that runs refreshes itself. On the loop of the request.
+ * of a job that runs refreshes itself (job_events.c). On the loop of the request.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "exporter/review/frame.h"
+#include "exporter/review/job_events.h"
 #include "exporter/status/html.h"
-#include "lib/base/clock.h"
-#include "lib/base/rfc3339.h"
-#include "lib/base/units.h"
 
 enum { ITEMS = 100, JOBS_SHOWN = 100, DETAIL_MOST = 300 };
-
-static bool is_job_state(yyjson_val *job, enum handoff_run_state state)
-{
-    return strcmp(review_string(job, "state"), handoff_run_state_name(state)) == 0;
-}
-
-/* ---- progress ------------------------------------------------------------------------------- */
-
-/* How long the rest takes at its rate. */
-static void write_time_left(FILE *out, yyjson_val *job)
-{
-    struct base_printed left;
-    const int64_t rest = review_number(job, "total") - review_number(job, "done");
-    const int64_t rate = review_number(job, "rate");
-    if (is_job_state(job, HANDOFF_RUN_RUNNING) && rate > 0 && rest > 0)
-        fprintf(out, ", about %s left", base_age_print(&left, rest * 1000 / rate));
-}
 
 static void write_progress(FILE *out, yyjson_val *job)
 {
     const int64_t total = review_number(job, "total"), done = review_number(job, "done");
     fprintf(out,
             "<p><progress aria-label=\"Progress\" max=\"%" PRId64 "\" value=\"%" PRId64
-            "\"></progress></p>\n<p role=\"status\">%" PRId64 " of %" PRId64 " done",
-            total > 0 ? total : 1, total > 0 ? done : 1, done, total);
-    write_time_left(out, job);
-    fprintf(out, ": %" PRId64 " succeeded, %" PRId64 " skipped, %" PRId64 " failed.</p>\n",
-            review_number(job, "succeeded"), review_number(job, "skipped"),
-            review_number(job, "failed"));
+            "\"></progress></p>\n<p role=\"status\">",
+            total > 0 ? total : 1, total > 0 ? done : 1);
+    review_write_job_progress(out, job);
+    fputs("</p>\n", out);
 }
 
 static void write_what_job_is(FILE *out, yyjson_val *job)
@@ -185,7 +164,7 @@ static void write_canary(struct review_visit *visit, yyjson_val *job)
         return;
     fputs("<p>It began with ", visit->out);
     review_write_handoff_link(visit->out, canary, "");
-    fputs(is_job_state(job, HANDOFF_RUN_WAITING)
+    fputs(review_job_is(job, HANDOFF_RUN_WAITING)
               ? ". See what became of it, then continue or stop.</p>\n"
               : ".</p>\n",
           visit->out);
@@ -194,9 +173,9 @@ static void write_canary(struct review_visit *visit, yyjson_val *job)
 static void write_job_controls(struct review_visit *visit, yyjson_val *job)
 {
     fputs("<div class=\"buttons\">\n", visit->out);
-    if (is_job_state(job, HANDOFF_RUN_WAITING))
+    if (review_job_is(job, HANDOFF_RUN_WAITING))
         write_job_button(visit, "continue", "Continue with the rest");
-    if (is_job_state(job, HANDOFF_RUN_WAITING) || is_job_state(job, HANDOFF_RUN_RUNNING))
+    if (review_job_is(job, HANDOFF_RUN_WAITING) || review_job_is(job, HANDOFF_RUN_RUNNING))
         write_job_button(visit, "stop", "Stop");
     fputs("</div>\n", visit->out);
 }
@@ -209,8 +188,11 @@ static void write_job_page(struct review_visit *visit)
         return;
     }
     review_begin_page(visit, "Job", REVIEW_TAB_JOBS);
-    fprintf(visit->out, "<section id=\"job\"%s>\n<p>",
-            is_job_state(job->root, HANDOFF_RUN_RUNNING) ? " data-refresh=\"1\"" : "");
+    fputs("<section id=\"job\"", visit->out);
+    if (review_job_is(job->root, HANDOFF_RUN_RUNNING))
+        fprintf(visit->out, " data-refresh=\"5\" data-events=\"/review/jobs/%.36s/events\"",
+                review_string(job->root, "id"));
+    fputs(">\n<p>", visit->out);
     write_what_job_is(visit->out, job->root);
     fputs(".</p>\n<p>State: <strong>", visit->out);
     review_write_text(visit->out, review_string(job->root, "state"));

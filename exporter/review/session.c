@@ -88,7 +88,7 @@ static bool has_run_out(const struct review_kept_session *kept, int64_t now_ms)
 
 /* Under the lock. NULL: there is none. */
 static struct review_kept_session *find_session(struct review_sessions *sessions,
-                                                const char *cookie)
+                                                const char *cookie, bool is_used)
 {
     uint8_t digest[BASE_SHA256_BYTES];
     const int64_t now_ms = base_monotonic_ms(&base_clock_system);
@@ -101,7 +101,7 @@ static struct review_kept_session *find_session(struct review_sessions *sessions
         if (kept->began_ms != 0 && same_bytes(kept->digest, digest, sizeof digest))
             found = kept;
     }
-    if (found != NULL)
+    if (found != NULL && is_used)
         found->used_ms = now_ms;
     return found;
 }
@@ -124,11 +124,20 @@ static bool is_operators(struct review_sessions *sessions, const char *token)
     return owner_of(sessions, token, &caller) && caller.is_operator;
 }
 
-static void find_operator(struct review_sessions *sessions, struct review_session *session)
+/* A page that refreshes by itself is left open; nobody uses it. */
+static bool is_by_script(struct exporter_request *request)
+{
+    const char *accept = exporter_request_header(request, "Accept");
+    return exporter_request_header(request, "Handoff-Refresh") != NULL ||
+           (accept != NULL && strstr(accept, "text/event-stream") != NULL);
+}
+
+static void find_operator(struct review_sessions *sessions, struct review_session *session,
+                          bool is_used)
 {
     char token[EXPORTER_TOKEN_MAX + 1] = "";
     pthread_mutex_lock(&sessions->lock);
-    const struct review_kept_session *kept = find_session(sessions, session->cookie);
+    const struct review_kept_session *kept = find_session(sessions, session->cookie, is_used);
     if (kept != NULL) {
         memcpy(token, kept->token, sizeof token);
         memcpy(session->person, kept->person, sizeof session->person);
@@ -147,7 +156,7 @@ void review_session_find(struct review_sessions *sessions, struct exporter_reque
     if (!review_sessions_ask(sessions))
         session->who = EXPORTER_ANONYMOUS;
     else if (session->cookie[0] != '\0')
-        find_operator(sessions, session);
+        find_operator(sessions, session, !is_by_script(request));
     if (session->who == NULL || !review_sessions_ask(sessions))
         session->cookie[0] = '\0';
     sign_form(sessions, session);
@@ -208,7 +217,7 @@ void review_session_end(struct review_sessions *sessions, const struct review_se
 {
     pthread_mutex_lock(&sessions->lock);
     struct review_kept_session *kept =
-        session->cookie[0] != '\0' ? find_session(sessions, session->cookie) : NULL;
+        session->cookie[0] != '\0' ? find_session(sessions, session->cookie, true) : NULL;
     if (kept != NULL)
         free_session(kept);
     pthread_mutex_unlock(&sessions->lock);

@@ -5,8 +5,9 @@
  *
  * A session is in memory, and knows the token that it was opened with. Each request asks again
  * whether that token is the operator's, so a session ends with the next request after a reload
- * removed the token; it also ends by signing out, when it was not used for an hour, 12 hours after
- * it began, and with the process. The cookie is random, and only its digest is kept.
+ * removed the token; it also ends by signing out, when nobody used it for an hour (a page that
+ * refreshes by itself does not use it), 12 hours after it began, and with the process. The cookie
+ * is random, and only its digest is kept.
  *
  * Every form carries a token that other sites cannot know: a digest of a secret of this process and
  * of the session.

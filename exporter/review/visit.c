@@ -14,6 +14,8 @@
 #include "exporter/log/log.h"
 #include "exporter/review/frame.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
+#include "lib/base/loop.h"
 
 enum { VISIT_MAGIC = 0x76697374, MEMBER_NAME_MAX = 63 };
 
@@ -44,7 +46,12 @@ static void visit_cancelled(void *arg)
 {
     struct review_visit *visit = arg;
     BASE_CHECK_MAGIC(visit, VISIT_MAGIC);
+    struct base_loop *loop = exporter_request_loop(visit->request);
     visit->request = NULL;
+    if (!base_timer_started(&visit->pause))
+        return; /* what was asked still comes back */
+    base_timers_stop(&loop->timers, &visit->pause);
+    end_visit(visit);
 }
 
 static struct review_visit *begin_visit(struct exporter_request *request,
@@ -288,6 +295,21 @@ void review_wait(struct review_visit *visit, void (*then)(struct review_visit *v
     review_release(visit);
 }
 
+static void pause_is_over(struct base_timer *timer)
+{
+    struct review_visit *visit = BASE_CONTAINER_OF(timer, struct review_visit, pause);
+    BASE_CHECK_MAGIC(visit, VISIT_MAGIC);
+    visit->then(visit);
+}
+
+void review_pause(struct review_visit *visit, int64_t delay_ms,
+                  void (*then)(struct review_visit *visit))
+{
+    visit->then = then;
+    visit->pause.fire = pause_is_over;
+    base_loop_start_timer(exporter_request_loop(visit->request), &visit->pause, delay_ms);
+}
+
 /* ---- answering ------------------------------------------------------------------------------ */
 
 static void respond_and_end(struct review_visit *visit, struct exporter_reply *reply,
@@ -318,7 +340,7 @@ static void respond_page_without_memory(struct review_visit *visit)
     end_visit(visit);
 }
 
-void review_respond_page(struct review_visit *visit, unsigned status)
+void review_respond_written(struct review_visit *visit, unsigned status, const char *type)
 {
     const bool whole = ferror(visit->out) == 0;
     const bool closed = fclose(visit->out) == 0;
@@ -328,12 +350,17 @@ void review_respond_page(struct review_visit *visit, unsigned status)
         return;
     }
     struct exporter_reply reply = {.status = status,
-                                   .content_type = "text/html; charset=utf-8",
+                                   .content_type = type,
                                    .bytes = visit->bytes,
                                    .length = visit->length,
                                    .body = EXPORTER_BODY_GIVEN};
     visit->bytes = NULL;
     respond_and_end(visit, &reply, NULL);
+}
+
+void review_respond_page(struct review_visit *visit, unsigned status)
+{
+    review_respond_written(visit, status, "text/html; charset=utf-8");
 }
 
 void review_redirect(struct review_visit *visit, const char *path, const char *set_cookie)

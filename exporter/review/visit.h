@@ -22,6 +22,7 @@
 #include "exporter/review/review.h"
 #include "exporter/review/session.h"
 #include "lib/base/arena.h"
+#include "lib/base/timers.h"
 
 enum {
     REVIEW_ANSWERS_MAX = 10,
@@ -60,8 +61,9 @@ struct review_visit {
     size_t waiting; /* for so many answers, and 1 while a view is asking */
     void (*then)(struct review_visit *visit);
     void (*decide)(struct review_visit *visit); /* a decision, to be repeated */
-    int64_t look_until_ms; /* for who decides at this moment; 0: nobody does, as far as is known */
-    FILE *out;             /* the page */
+    int64_t look_until_ms; /* for who decides at this moment, or for news; 0: not yet */
+    struct base_timer pause;
+    FILE *out; /* the page */
     char *bytes;
     size_t length;
 };
@@ -98,10 +100,16 @@ void review_forget_answers(struct review_visit *visit);
 /* Goes on with `then` when everything that was asked is answered, which may be within the call. */
 void review_wait(struct review_visit *visit, void (*then)(struct review_visit *visit));
 
+/* Goes on with `then` in a while, unless the request is cancelled. Nothing is asked meanwhile. */
+void review_pause(struct review_visit *visit, int64_t delay_ms,
+                  void (*then)(struct review_visit *visit));
+
 /* ---- answering: ends the visit -------------------------------------------------------------- */
 
 /* The page that was written to visit->out. */
 void review_respond_page(struct review_visit *visit, unsigned status);
+/* The same of another type. */
+void review_respond_written(struct review_visit *visit, unsigned status, const char *type);
 /* `set_cookie` may be NULL. The path is ours and ASCII. */
 void review_redirect(struct review_visit *visit, const char *path, const char *set_cookie);
 /* Bytes that live for ever. */

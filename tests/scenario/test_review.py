@@ -5,6 +5,7 @@
 import concurrent.futures
 import contextlib
 import datetime
+import http.client
 import json
 import pathlib
 import re
@@ -412,6 +413,41 @@ class Many(Case):
                                         urllib.parse.urlencode({"form": waiting.form(f"{page.path}/stop").fields["form"]}))
         self.assertEqual(refused.status, 409)
 
+    def test_progress_as_events(self):
+        self.start()
+        self.park(3)
+        job = self.caller.call("POST", "/v1/jobs", {"action": "replay", "to": "spare", "rate": 2}).json()["id"]
+
+        def event(last=None):
+            reply = self.visitor.exchange("GET", f"/review/jobs/{job}/events", **({"Last-Event-ID": last} if last else {}))
+            self.assertEqual((reply.status, reply.header("Content-Type")), (200, "text/event-stream"), reply)
+            fields = dict(line.split(": ", 1) for line in reply.text.splitlines() if line)
+            self.assertTrue(reply.text.endswith("\n\n"), reply.text)
+            return fields["id"], json.loads(fields["data"])
+        seen, (last, told) = [], event()
+        while told["state"] == "running":
+            seen.append((told["done"], told["text"]))
+            before, (last, told) = last, event(last)
+            self.assertNotEqual(last, before, "it comes when there is news")
+        self.assertEqual((told["state"], told["done"], told["text"]),
+                         ("done", 3, "3 of 3 done: 3 succeeded, 0 skipped, 0 failed."))
+        self.assertEqual(event(last), (last, told))
+        self.assertRegex(seen[-1][1], r"^\d of 3 done")
+        self.assertEqual(self.visitor.exchange("GET", f"/review/jobs/{NOBODY}/events").status, 404)
+
+    def test_a_stop_of_the_process_waits_for_no_events(self):
+        self.start()
+        self.park(2)
+        job = self.caller.call("POST", "/v1/jobs", {"action": "replay", "to": "spare", "rate": 1, "canary": False}).json()["id"]
+        path = f"/review/jobs/{job}/events"
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(self.visitor.exchange, "GET", path, **{"Last-Event-ID": "running-1"})
+            eventually(lambda: self.caller.call("GET", f"/v1/jobs/{job}").json()["done"] >= 1, "it runs")
+            self.daemon.terminate()
+            self.assertEqual(self.daemon.wait(), 0)
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                asked.result(30)
+
     def test_results_of_one_kind(self):
         self.start()
         first, second = self.park(2)
@@ -506,6 +542,16 @@ class SignedIn(Case):
         self.assertIsNone(self.visitor.cookie)
         self.visitor.cookie = kept
         self.assertEqual(self.visitor.exchange("GET", "/review").status, 303, "a copied cookie is of no use")
+
+    def test_a_page_that_refreshes_by_itself_does_not_use_its_session(self):
+        """The session that was not used for longest gives way to the 65th."""
+        left_open, used, *_ = [self.sign_in(Visitor(self.daemon)) for _ in range(64)]
+        for headers in ({"Handoff-Refresh": "1"}, {"Accept": "text/event-stream"}):
+            self.assertEqual(left_open.exchange("GET", "/review/jobs", **headers).status, 200)
+        self.assertEqual(used.exchange("GET", "/review/jobs").status, 200)
+        self.sign_in(Visitor(self.daemon))
+        self.assertEqual(left_open.exchange("GET", "/review").status, 303)
+        self.assertEqual(used.exchange("GET", "/review").status, 200)
 
     def test_the_64_newest_sessions_stay(self):
         visitors = [self.sign_in(Visitor(self.daemon)) for _ in range(65)]

@@ -197,9 +197,12 @@ class InChromium(unittest.TestCase):
         job = self.caller.call("POST", "/v1/jobs", {"action": "replay", "to": "spare", "rate": 10}).json()["id"]
         page = self.open(f"/review/jobs/{job}")
         page.evaluate("document.title = 'the same document'")
-        eventually(lambda: "30 of 30 done" in self.text(page), "it refreshes until the end")
-        self.assertIn("State: done", self.text(page))
+        eventually(lambda: "State: done" in self.text(page), "it refreshes until the end")
+        self.assertIn("30 of 30 done", self.text(page))
+        self.assertNotIn("\nopen ", self.text(page))
         self.assertEqual(page.evaluate("document.title"), "the same document")
+        asked = page.evaluate("performance.getEntriesByType('resource').map(entry => new URL(entry.name).pathname).join()").split(",")
+        self.assertIn(f"/review/jobs/{job}/events", asked)
 
 
 if __name__ == "__main__":
