@@ -67,6 +67,7 @@ ELSEWHERE = {
     ("ctl/parked.c", "expired"): "an option",
     ("ctl/request.c", "constraint"): "an option",
     ("exporter/review/jobs.c", "done"): "a member of a bulk job: how many",
+    ("exporter/review/job_events.c", "done"): "the same",
     ("ctl/job.c", "done"): "the same",
     ("ctl/jobs.c", "done"): "the same",
     ("exporter/lifecycle.c", "ready"): "an event of the log",
