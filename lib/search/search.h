@@ -182,7 +182,8 @@ struct search_segment;
 
 /* Of the bytes that search_merge_build made, in a file of just these. Only its head is read; what
    follows is checked before it is first used. `words` 0: whatever they are. The label is the
-   caller's. NULL, with errno: EBADMSG if it is damaged, or of other words. */
+   caller's. NULL, with errno: EBADMSG if it is damaged, or of other words;
+   ENOTSUP if another version of the program wrote it. */
 struct search_segment *search_segment_open(const char *path, uint32_t words, int64_t label);
 /* Before it was given away. Takes NULL and pointers to NULL. */
 void search_segment_close(struct search_segment **segment);

@@ -18,13 +18,17 @@ _Static_assert(sizeof(struct search_head) == 88, "the head has no holes");
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static bool is_whole_head(const struct search_head *head, uint64_t size)
+static bool is_a_head(const struct search_head *head)
 {
     struct search_head copy = *head;
     copy.head_checksum = 0;
     return memcmp(head->name, "HSEARCH", sizeof head->name) == 0 &&
-           head->head_checksum == search_checksum(&copy, sizeof copy) &&
-           head->format == SEARCH_FORMAT && head->size == size &&
+           head->head_checksum == search_checksum(&copy, sizeof copy);
+}
+
+static bool is_whole_head(const struct search_head *head, uint64_t size)
+{
+    return is_a_head(head) && head->format == SEARCH_FORMAT && head->size == size &&
            head->documents <= SEARCH_DOCUMENTS_MAX && head->bucket_bits <= 24 &&
            head->postings_size < SEARCH_SINGLE && head->sketches_size <= UINT32_MAX &&
            search_segment_layout(head).size == size;
@@ -85,8 +89,9 @@ static bool read_head(int file, uint32_t words, struct search_head *head)
     const ssize_t size = pread(file, head, sizeof *head, 0);
     if (size < 0)
         return false;
-    errno = EBADMSG;
-    return size == (ssize_t)sizeof *head && is_whole_head(head, (uint64_t)found.st_size) &&
+    const bool whole = size == (ssize_t)sizeof *head;
+    errno = whole && is_a_head(head) && head->format != SEARCH_FORMAT ? ENOTSUP : EBADMSG;
+    return whole && is_whole_head(head, (uint64_t)found.st_size) &&
            (words == 0 || head->words == words);
 }
 

@@ -23,6 +23,7 @@
 #include "client/spine/embedded/index_internal.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/sqlite/store_internal.h"
+#include "lib/search/segment.h"
 #include "tests/support/failing_memory.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_spine.h"
@@ -255,6 +256,34 @@ static void test_a_file_that_is_lost_or_damaged_is_made_anew(void **state)
         open_again();
         assert_found("bucket", 199);
     }
+}
+
+static void write_as_before(const char *path)
+{
+    struct search_head head;
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pread(file, &head, sizeof head, 0), sizeof head);
+    head.format--;
+    head.head_checksum = 0;
+    head.head_checksum = search_checksum(&head, sizeof head);
+    assert_int_equal(pwrite(file, &head, sizeof head, 0), sizeof head);
+    close(file);
+}
+
+/* That is no damage, and the daemon makes it anew by itself. */
+static void test_a_file_of_another_format_is_made_anew(void **state)
+{
+    (void)state;
+    put_many(0, 100);
+    temp_spine_end_at(&temp);
+    for_each_file(write_as_before);
+    assert_check_finds("");
+    open_again();
+    settle();
+    assert_found("bucket", 100);
+    temp_spine_end_at(&temp);
+    assert_store_sound();
+    open_again();
 }
 
 static void test_a_file_that_nobody_names_is_removed(void **state)
@@ -718,6 +747,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_as_soon_as_it_is_answered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_after_the_store_was_closed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_that_is_lost_or_damaged_is_made_anew, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_of_another_format_is_made_anew, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_file_that_nobody_names_is_removed, set_up,
                                         tear_down),

@@ -135,11 +135,12 @@ static enum handoff_code check_next_file(struct handoff_db *db, int64_t *after,
         *after = row.number;
         snprintf(path, room, "%s-search-%lld", db->path, (long long)row.number);
         segment = search_segment_open(path, 0, row.number);
+        const bool older = !segment && errno == ENOTSUP; /* the next start makes it anew */
         *missing = !segment && errno == ENOENT;
         if (segment && (!is_as_noted(segment, &row) ||
                         (removed.data && !search_segment_load_removed(segment, removed))))
             search_segment_close(&segment);
-        if (!segment && !*missing)
+        if (!segment && !*missing && !older)
             *problem = file_problem;
     }
     enum handoff_code code = handoff_db_end(db, next, error);
