@@ -248,13 +248,13 @@ class Versions(Case):
 
 class Budgets(Case):
     def test_one_that_cannot_take_even_a_projection_is_parked_and_the_others_go(self):
-        self.start({"code-generator": ack, "test-writer": ack, "watch": ack},
+        self.start({"code-generator": ack, "test-writer": ack, "auditor": ack},
                    agents={"code-generator": {"token_budget": 4000}, "test-writer": {"token_budget": 2000},
-                           "watch": {"token_budget": 20}})
+                           "auditor": {"token_budget": 20}})
         made = self.publish(headers={"prefer": "wait=20"})
         self.assertEqual({one["receiver"]: (one["state"], one["reason"]) for one in made["deliveries"]},
                          {"code-generator": ("acknowledged", ""), "test-writer": ("acknowledged", ""),
-                          "watch": ("parked", "budget_too_small")})
+                          "auditor": ("parked", "budget_too_small")})
         document = self.receivers["code-generator"].requests[0].json()
         self.assertEqual(document["tokens"]["budget"], 2000)
 
@@ -262,10 +262,10 @@ class Budgets(Case):
              for number in range(40)]
 
     def publish_too_much(self, **headers):
-        """For all but `watch`, which gets what it has room for."""
-        self.start({"code-generator": ack, "test-writer": ack, "watch": headers.pop("watch", ack)},
+        """For all but `auditor`, which gets what it has room for."""
+        self.start({"code-generator": ack, "test-writer": ack, "auditor": headers.pop("auditor", ack)},
                    agents={"code-generator": {"token_budget": 16000}, "test-writer": {"token_budget": 8000},
-                           "watch": {"token_budget": 300}})
+                           "auditor": {"token_budget": 300}})
         return self.publish(headers=headers, execution_history=self.STEPS)
 
     def test_a_small_receiver_gets_a_projection(self):
@@ -274,9 +274,9 @@ class Budgets(Case):
         by_receiver = {one["receiver"]: one for one in made["deliveries"]}
         self.assertEqual({name: one["envelope_id"] for name, one in by_receiver.items()},
                          {"code-generator": made["id"], "test-writer": made["id"],
-                          "watch": by_receiver["watch"]["handoff_id"]})
+                          "auditor": by_receiver["auditor"]["handoff_id"]})
         shared = self.receivers["code-generator"].requests[0].json()
-        sent = self.receivers["watch"].requests[0]
+        sent = self.receivers["auditor"].requests[0]
         own = sent.json()
         self.assertEqual(own["id"], sent.id)
         self.assertEqual(own["projection_of"], {"id": shared["id"], "digest": shared["digest"]})
@@ -295,50 +295,50 @@ class Budgets(Case):
         self.check_store()
 
     def test_a_projection_survives_a_restart_and_is_continued(self):
-        made = self.publish_too_much(watch=later)
-        watch = self.receivers["watch"]
-        before = watch.wait_for(1)[0]
+        made = self.publish_too_much(auditor=later)
+        auditor = self.receivers["auditor"]
+        before = auditor.wait_for(1)[0]
         self.wait_for_states(made["id"], code_generator="acknowledged", test_writer="acknowledged",
-                             watch="awaiting_ack")
+                             auditor="awaiting_ack")
         self.daemon.kill()
-        watch.do(ack)
+        auditor.do(ack)
         self.restart()
         self.wait_for_states(made["id"], code_generator="acknowledged", test_writer="acknowledged",
-                             watch="awaiting_ack")
+                             auditor="awaiting_ack")
         acked = self.caller.call("POST", f"/v1/handoffs/{before.id}/ack", {})
         self.assertEqual(acked.status, 200, acked)
         stored = self.caller.call("GET", f"/v1/handoffs/{before.id}/envelope")
         self.assertEqual(stored.json(), before.json())
         onward = self.caller.call("POST", "/v1/envelopes", {
-            "source_agent": "watch", "target_agent": "code-generator", "task_id": TASK,
+            "source_agent": "auditor", "target_agent": "code-generator", "task_id": TASK,
             "task_summary": "Watched"}).json()
         self.assertEqual(onward["parents"][0]["id"], before.id)
         self.assertGreaterEqual(len(onward["context"]["history"]), len(self.STEPS))
         self.check_store()
 
     def test_a_parked_projection_is_edited_or_goes_elsewhere(self):
-        made = self.publish_too_much(watch=nack("no", False))
-        self.wait_for_states(made["id"], code_generator="acknowledged", test_writer="acknowledged", watch="parked")
-        parked = next(one["handoff_id"] for one in made["deliveries"] if one["receiver"] == "watch")
-        self.receivers["watch"].do(ack)
+        made = self.publish_too_much(auditor=nack("no", False))
+        self.wait_for_states(made["id"], code_generator="acknowledged", test_writer="acknowledged", auditor="parked")
+        parked = next(one["handoff_id"] for one in made["deliveries"] if one["receiver"] == "auditor")
+        self.receivers["auditor"].do(ack)
         edited = self.caller.call("POST", f"/v1/parked/{parked}/replay",
                                   {"edit": {"task_summary": "Watch less"}, "reason": "shorter"})
         self.assertEqual(edited.status, 200, edited)
-        again = self.receivers["watch"].wait_for(2)[1].json()
+        again = self.receivers["auditor"].wait_for(2)[1].json()
         self.assertEqual((again["context"]["task"]["summary"], again["replaces"]["id"]), ("Watch less", parked))
         self.assertLessEqual(again["tokens"]["count"], 300)
-        second = self.publish(execution_history=self.STEPS, task_id="task-7200", receivers=["watch"])
-        self.wait_for_states(second["id"], watch="acknowledged")
+        second = self.publish(execution_history=self.STEPS, task_id="task-7200", receivers=["auditor"])
+        self.wait_for_states(second["id"], auditor="acknowledged")
         self.check_store(audit=False)
 
     def test_projections_of_many_receivers_are_made_in_turns(self):
-        small = {f"watch-{number:02}": {"token_budget": 200 + number} for number in range(60)}
+        small = {f"auditor-{number:02}": {"token_budget": 200 + number} for number in range(60)}
         self.start({"code-generator": ack, **{name: None for name in small}},
                    agents={"code-generator": {"token_budget": 4000}, **small})
         made = self.publish(execution_history=self.STEPS)
         self.assertEqual({one["state"] for one in made["deliveries"]}, {"ready"})
         self.assertEqual(sum(one["envelope_id"] == one["handoff_id"] for one in made["deliveries"]), 60)
-        for name in ("watch-00", "watch-59"):
+        for name in ("auditor-00", "auditor-59"):
             pulled = self.caller.call("GET", f"/v1/agents/{name}/inbox").json()
             self.assertEqual(pulled["tokens"]["budget"], small[name]["token_budget"])
             self.assertLessEqual(pulled["tokens"]["count"], small[name]["token_budget"])

@@ -185,7 +185,8 @@ static enum handoff_code insert_with_parents(struct handoff_db *db, int64_t seq,
                                              struct handoff_error *error)
 {
     struct base_uuid root;
-    int64_t one, *parents = put->nparents > 1 ? base_calloc(put->nparents, sizeof *parents) : &one;
+    int64_t one = 0,
+            *parents = put->nparents > 1 ? base_calloc(put->nparents, sizeof *parents) : &one;
     if (!parents)
         return handoff_error_no_memory(error);
     enum handoff_code code = find_parents(db, put, parents, &root, error);
