@@ -253,11 +253,11 @@ static void fold_named(struct fold *fold, enum handoff_item_kind kind, yyjson_va
 }
 
 /* It is past once all of it gave way to what is tighter, wherever that was named. It is found by
- * its name nevertheless. */
+ * its name and its value nevertheless: many hops may add to one list of demands. */
 static void fold_constraint(struct fold *fold, yyjson_val *key, yyjson_val *value)
 {
     const struct base_span name = base_json_span(key);
-    const uint64_t hash = handoff_hash_text(name);
+    const uint64_t hash = handoff_hash_more(handoff_hash_text(name), handoff_hash_entry(value));
     if (find_said(fold, HANDOFF_ITEM_CONSTRAINT, hash, is_constraint, value, name))
         return;
     struct fold_entry *entry = add_entry(fold, HANDOFF_ITEM_CONSTRAINT, value);
@@ -737,11 +737,54 @@ static enum handoff_code make_entries(struct fold *fold, const struct handoff_sa
     return fold->known ? HANDOFF_OK : handoff_error_no_memory(error);
 }
 
-static bool constraint_holds(const struct fold *fold, const struct handoff_item *item)
+/* The joined constraints by their names: of many, each is looked for. Empty where nothing was
+ * joined, as all constraints are of one hop then, and hold. */
+struct joined_members {
+    struct handoff_set set;
+    yyjson_val **keys; /* by the numbers in the set */
+};
+
+static bool index_joined(struct joined_members *members, const struct fold *fold)
 {
-    return handoff_constraint_holds(
-        item->name, item->value,
-        yyjson_obj_getn(fold->ledger->constraints, item->name.data, item->name.size));
+    yyjson_val *joined = fold->joined ? fold->ledger->constraints : NULL;
+    const size_t most = yyjson_obj_size(joined);
+    size_t i, n;
+    yyjson_val *key, *value;
+    *members = (struct joined_members){0};
+    if (!joined)
+        return true;
+    members->keys = base_arena_alloc(fold->arena, (most + 1) * sizeof(yyjson_val *));
+    if (!members->keys || !handoff_set_init(&members->set, fold->arena, most))
+        return false;
+    yyjson_obj_foreach(joined, i, n, key, value)
+    {
+        members->keys[i] = key;
+        handoff_set_add(&members->set, handoff_hash_text(base_json_span(key)), i);
+    }
+    return true;
+}
+
+struct wanted_member {
+    const struct joined_members *members;
+    struct base_span name;
+};
+
+static bool is_joined_member(const void *context, size_t number)
+{
+    const struct wanted_member *wanted = context;
+    return base_span_equal(base_json_span(wanted->members->keys[number]), wanted->name);
+}
+
+static bool constraint_holds(struct joined_members *members, const struct handoff_item *item)
+{
+    const struct wanted_member wanted = {members, item->name};
+    if (!members->keys)
+        return true;
+    const size_t number =
+        handoff_set_find(&members->set, handoff_hash_text(item->name), is_joined_member, &wanted);
+    return number != HANDOFF_SET_NONE &&
+           handoff_constraint_holds(item->name, item->value,
+                                    unsafe_yyjson_get_next(members->keys[number]));
 }
 
 /* The first that says the same, which may be this one. */
@@ -764,13 +807,13 @@ static bool is_twin(struct fold *fold, const struct fold_entry *entry)
 }
 
 /* What only the end shows: all that was said is known. */
-static void settle_entries(struct fold *fold)
+static void settle_entries(struct fold *fold, struct joined_members *members)
 {
     for (size_t i = 0; i < fold->count; i++) {
         struct fold_entry *entry = &fold->entries[i];
         entry->past |= entry->taken != NULL;
         if (entry->kind == HANDOFF_ITEM_CONSTRAINT)
-            entry->past |= !constraint_holds(fold, &entry->item);
+            entry->past |= !constraint_holds(members, &entry->item);
         else if (!entry->past)
             entry->is_twin = is_twin(fold, entry);
     }
@@ -787,9 +830,12 @@ static enum handoff_code deal_out(struct fold *fold, struct handoff_error *error
 {
     struct handoff_ledger *ledger = fold->ledger;
     struct handoff_item *next = base_arena_alloc(fold->arena, (fold->count + 1) * sizeof *next);
-    if (!next)
+    struct joined_members members;
+    if (!next || !index_joined(&members, fold))
         return handoff_error_no_memory(error);
-    settle_entries(fold);
+    settle_entries(fold, &members);
+    ledger->looked_at =
+        fold->set.looked_at + members.set.looked_at + fold->lineage.looked_at + fold->looked_at;
     for (size_t i = 0; i < fold->count; i++)
         list_for_entry(ledger, &fold->entries[i])->count += !fold->entries[i].is_twin;
     for (size_t kind = 0; kind < HANDOFF_ITEM_COUNT; kind++) {
@@ -1018,6 +1064,5 @@ enum handoff_code handoff_ledger_fold(struct handoff_ledger *ledger, struct base
         fold_said(&fold, &said[i], i, &said[i].hop);
     fold.own = true;
     fold_said(&fold, own, nsaid, &ledger->own);
-    ledger->looked_at = fold.set.looked_at + fold.lineage.looked_at + fold.looked_at;
     return fold.failed ? handoff_error_no_memory(error) : deal_out(&fold, error);
 }

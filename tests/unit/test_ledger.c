@@ -764,6 +764,37 @@ static void test_twice_the_branches_are_twice_the_work(void **state)
     assert_true(once <= 10 * branches);
 }
 
+/* Where so many hops each add a demand to one list, and a constraint. */
+static size_t look_at_demands(size_t count)
+{
+    struct handoff_said *said = base_arena_calloc(&world.arena, count + 1, sizeof *said);
+    size_t *parents = base_arena_calloc(&world.arena, count + 1, sizeof *parents);
+    for (size_t i = 0; i <= count; i++) {
+        const char *text = base_arena_printf(
+            &world.arena, "{\"constraints\":{\"must_not\":[\"do %zu\"],\"rule-%zu\":true}}", i, i);
+        said[i] = said_as((int64_t)i + 1, "a", "b", text);
+        parents[i] = i - (i > 0);
+        said[i].parents = &parents[i];
+        said[i].nparents = i > 0;
+    }
+    said[count].accepted = false;
+    assert_int_equal(
+        handoff_ledger_fold(&world.ledger, &world.arena, said, count, &said[count], &world.error),
+        HANDOFF_OK);
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_CONSTRAINT].count, 2 * (count + 1));
+    return world.ledger.looked_at;
+}
+
+static void test_twice_the_demands_are_twice_the_work(void **state)
+{
+    const size_t hops = 500;
+    (void)state;
+    const size_t once = look_at_demands(hops), twice = look_at_demands(2 * hops);
+    assert_true(once >= hops);
+    assert_true(twice <= 2 * once + 100);
+    assert_true(once <= 10 * hops);
+}
+
 /* A hop whose ancestors have sent steps of several agents, of one, of itself alone, or none. */
 static void test_who_sends_a_history_again_sends_others_steps_too(void **state)
 {
@@ -848,6 +879,7 @@ int main(void)
         TEST(test_texts_with_one_hash_cannot_be_computed),
         TEST(test_thousands_of_items),
         TEST(test_twice_the_branches_are_twice_the_work),
+        TEST(test_twice_the_demands_are_twice_the_work),
         TEST(test_who_sends_a_history_again_sends_others_steps_too),
         TEST(test_the_same_gives_the_same),
     };
