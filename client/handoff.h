@@ -158,17 +158,30 @@ struct handoff_client;
 struct handoff_loop;
 struct handoff_event;
 
-/* Memories behind an HTTP server (docs/spines.md). Strings are copied. */
+enum handoff_spine_kind {
+    HANDOFF_SPINE_KIND_HTTP, /* a server with an interface of its own */
+    HANDOFF_SPINE_KIND_MCP,  /* the tools of a Model Context Protocol server */
+};
+
+enum handoff_spine_preset {
+    HANDOFF_SPINE_PRESET_NONE,
+    HANDOFF_SPINE_PRESET_MEMORY_SPINE, /* unverified, see docs/spines.md */
+};
+
+/* Memories behind a server (docs/spines.md). Strings are copied. */
 struct handoff_spine_options {
-    const char *url;          /* of the server; paths of the table follow it */
-    const char *table;        /* JSON: how it is asked; NULL: as a handoff-exporter is */
-    const char *bearer_token; /* NULL: none. Never logged, never stored. */
+    enum handoff_spine_kind kind;
+    enum handoff_spine_preset preset; /* the URL and the table, where these are NULL */
+    const char *url;   /* of the server; paths of the table follow it, tools are asked for there */
+    const char *table; /* JSON: how it is asked; NULL, with kind http: as a handoff-exporter is */
+    const char *bearer_token;                   /* NULL: none. Never logged, never stored. */
     const char *ca_file, *cert_file, *key_file; /* NULL: the system's authorities, no certificate */
     int64_t timeout_ms;                         /* of a call, whatever the server does; 0: 2,000 */
     unsigned connections;                       /* requests at once; 0: 16 */
 };
 
-/* invalid_request: the table, with the place in it ("operations.get.path"). */
+/* invalid_request: no URL or no table, or the table, with the place in it ("operations.get.path").
+ */
 enum handoff_code handoff_spine_options_check(const struct handoff_spine_options *options,
                                               struct handoff_error *error) HANDOFF_MUST_CHECK;
 

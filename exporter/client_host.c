@@ -125,6 +125,11 @@ static bool fill_spine(struct handoff_spine_options *spine, const struct exporte
                        struct exporter_error *error)
 {
     *spine = (struct handoff_spine_options){
+        .kind = config->spine.kind == EXPORTER_SPINE_MCP ? HANDOFF_SPINE_KIND_MCP
+                                                         : HANDOFF_SPINE_KIND_HTTP,
+        .preset = config->spine.preset == EXPORTER_PRESET_MEMORY_SPINE
+                      ? HANDOFF_SPINE_PRESET_MEMORY_SPINE
+                      : HANDOFF_SPINE_PRESET_NONE,
         .url = config->spine.url,
         .table = config->spine.operations,
         .ca_file = config->spine.ca_file,
@@ -138,10 +143,19 @@ static bool fill_spine(struct handoff_spine_options *spine, const struct exporte
     return config->spine.token_file == NULL || spine->bearer_token != NULL;
 }
 
-static void log_spine(const struct exporter_client_host *client_host)
+static void log_spine(const struct exporter_client_host *client_host,
+                      const struct exporter_config *config)
 {
     struct handoff_stats stats;
     handoff_client_stats(client_host->client, &stats);
+    if (config->spine.preset != EXPORTER_PRESET_NONE)
+        log_warn("spine_preset_unverified",
+                 LOG_STR("advice", "compare docs/spines.md with your server; if they differ, use "
+                                   "operations_file instead of the preset"));
+    if (!stats.spine_up)
+        log_warn("spine_unavailable",
+                 LOG_STR("advice", "handoffs go on without its memories; check its address, token "
+                                   "and log"));
     if (stats.spine_lacks != NULL)
         log_warn("spine_lacks", LOG_STR("operations", stats.spine_lacks),
                  LOG_STR("advice", "calls that need them are rejected; envelopes list what could "
@@ -174,7 +188,7 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
         .retention_decisions_ms = (int64_t)config->storage.retention.decisions_ms,
         .task_stalled_after_ms = (int64_t)config->tasks.stalled_after_ms,
         .search_timeout_ms = (int64_t)config->spine.search_timeout_ms,
-        .spine = config->spine.kind == EXPORTER_SPINE_HTTP ? &spine : NULL,
+        .spine = config->spine.kind != EXPORTER_SPINE_EMBEDDED ? &spine : NULL,
         .no_stemming = !config->spine.stemming,
         .connections_max = connections_max,
         .encoding = base_choice_copy(HANDOFF_ENCODINGS, config->tokenizer.encoding, encoding,
@@ -190,7 +204,7 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
         return NULL;
     }
     log_tokenizer(client_host);
-    log_spine(client_host);
+    log_spine(client_host, config);
     log_orphans(client_host);
     collectors_watch_client(collectors, client_host->client);
     if (!exporter_client_host_configure(client_host, config, error))

@@ -34,7 +34,8 @@ enum {
     EXPORTER_NAME_MAX = 128, /* of an agent, a pipeline or a channel: [A-Za-z0-9._-] */
 };
 
-enum exporter_spine { EXPORTER_SPINE_EMBEDDED, EXPORTER_SPINE_HTTP };
+enum exporter_spine { EXPORTER_SPINE_EMBEDDED, EXPORTER_SPINE_HTTP, EXPORTER_SPINE_MCP };
+enum exporter_spine_preset { EXPORTER_PRESET_NONE, EXPORTER_PRESET_MEMORY_SPINE };
 enum exporter_durability { EXPORTER_DURABILITY_FULL, EXPORTER_DURABILITY_NONE };
 
 struct exporter_api_tokens;
@@ -80,6 +81,7 @@ struct exporter_config {
     } tasks;
     struct {
         enum exporter_spine kind;
+        enum exporter_spine_preset preset;
         /* each may be NULL */
         const char *url, *operations_file, *token_file, *ca_file, *cert_file, *key_file;
         const char *operations; /* what is in the file */

@@ -533,23 +533,45 @@ static bool read_operations(struct config_reader *reader)
     free(text);
     if (config->spine.operations == NULL)
         return exporter_config_no_memory(reader);
-    const struct handoff_spine_options options = {.table = config->spine.operations};
+    const struct handoff_spine_options options = {.kind = config->spine.kind == EXPORTER_SPINE_MCP
+                                                              ? HANDOFF_SPINE_KIND_MCP
+                                                              : HANDOFF_SPINE_KIND_HTTP,
+                                                  .url = "http://localhost", /* it was checked */
+                                                  .table = config->spine.operations};
     return handoff_spine_options_check(&options, &why) == HANDOFF_OK ||
            refuse_operations(reader, &why);
+}
+
+/* What the keys need of each other, where the spine is a server. */
+static bool check_remote_spine(const struct config_reader *reader)
+{
+    const struct exporter_config *config = reader->config;
+    const bool has_preset = config->spine.preset != EXPORTER_PRESET_NONE;
+    if (config->spine.url == NULL && !has_preset)
+        return refuse_spine(reader, "url",
+                            "missing, allowed: the URL of the spine, which kind: http and "
+                            "kind: mcp need without a preset");
+    if (config->spine.operations_file != NULL && has_preset)
+        return refuse_spine(reader, "preset", "it has no effect with an operations_file");
+    if (config->spine.kind == EXPORTER_SPINE_MCP && config->spine.operations_file == NULL &&
+        !has_preset)
+        return refuse_spine(reader, "operations_file",
+                            "missing, allowed: a file with the tools of the spine, which "
+                            "kind: mcp needs without a preset");
+    return true;
 }
 
 static bool read_spine(struct config_reader *reader)
 {
     const struct exporter_config *config = reader->config;
-    if (config->spine.kind == EXPORTER_SPINE_HTTP && config->spine.url == NULL)
-        return refuse_spine(reader, "url",
-                            "missing, allowed: the base URL of the spine, which "
-                            "kind: http needs");
-    if (config->spine.kind != EXPORTER_SPINE_HTTP && config->spine.url != NULL)
-        return refuse_spine(reader, "url", "it has no effect without kind: http");
+    const bool is_remote = config->spine.kind != EXPORTER_SPINE_EMBEDDED;
+    if (!is_remote && config->spine.url != NULL)
+        return refuse_spine(reader, "url", "it has no effect without kind: http or kind: mcp");
+    if (!is_remote && config->spine.preset != EXPORTER_PRESET_NONE)
+        return refuse_spine(reader, "preset", "it has no effect without kind: http or kind: mcp");
     if ((config->spine.cert_file == NULL) != (config->spine.key_file == NULL))
         return refuse_spine(reader, "tls", "allowed: cert_file and key_file together");
-    return read_operations(reader);
+    return (!is_remote || check_remote_spine(reader)) && read_operations(reader);
 }
 
 bool exporter_config_read(struct config_reader *reader)

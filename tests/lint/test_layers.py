@@ -48,6 +48,7 @@ CLIENT_MAY_KNOW = {
     # what all kinds of servers share knows none of them
     "client/spine/remote": ("client/spine/spine.h", "client/spine/scopes.h", "client/model/", "client/transport/own_fault.h"),
     "client/spine/http": ("client/spine/remote/",),
+    "client/spine/mcp": ("client/spine/remote/", "client/secrets/redact.h"),
     "client/transport": (),
     # delivery knows the seam alone; a protocol knows the delivery that it carries
     "client/protocol": ("client/protocol/", "client/envelope/", "client/secrets/redact.h",

@@ -70,6 +70,7 @@ ELSEWHERE = {
     ("exporter/review/job_events.c", "done"): "the same",
     ("ctl/job.c", "done"): "the same",
     ("ctl/jobs.c", "done"): "the same",
+    ("exporter/client_host.c", "spine_unavailable"): "an event of the log",
     ("exporter/lifecycle.c", "ready"): "an event of the log",
     ("exporter/lifecycle.c", "stopped"): "an event of the log",
     ("exporter/status/status.c", "critical"): "the severity of an alert",

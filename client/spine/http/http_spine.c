@@ -76,7 +76,6 @@ static enum handoff_code read_http_row(yyjson_val *object, const char *place,
     enum handoff_code code =
         read_method(yyjson_obj_get(object, "method"), place, &row->method, error);
     row->path = base_json_span(yyjson_obj_get(object, "path"));
-    row->template = yyjson_obj_get(object, "body");
     return code == HANDOFF_OK ? check_path(place, row->path, error) : code;
 }
 
@@ -209,6 +208,7 @@ const struct handoff_remote_wire handoff_http_wire = {
     .row_keys = http_row_keys,
     .row_key_count = 4,
     .row_keys_text = "method, path, body and memories",
+    .template_key = "body",
     .read_row = read_http_row,
     .compose = compose_http,
     .judge = judge_http,

@@ -245,6 +245,10 @@ static enum handoff_spine_progress begin_memory_change(struct handoff_spine *spi
                                                        struct base_span id)
 {
     struct handoff_remote_spine *remote = handoff_remote_spine_of(spine);
+    const enum handoff_remote_operation operation =
+        put ? HANDOFF_REMOTE_PUT : HANDOFF_REMOTE_DELETE;
+    if (!handoff_remote_has(remote, operation))
+        return handoff_remote_cannot(remote, of, operation);
     struct changing *changing = base_calloc(1, sizeof *changing);
     const struct handoff_remote_values values = {.id = id, .ids = &id, .id_count = 1, .limit = 1};
     if (!changing) {

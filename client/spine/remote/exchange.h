@@ -10,6 +10,10 @@
  * What the sidecar itself runs out of (descriptors, ports, memory) is no failure of the server: the
  * request is made again within its time, and the circuit learns nothing of it.
  *
+ * A kind of server may have to be greeted before it is asked anything (struct
+ * handoff_remote_conversation). Calls wait for that within their time, and it is done again when
+ * the server says that it does not know us.
+ *
  * After some failed calls in a row the server is left alone: calls are refused at once, and the
  * thread itself asks it now and then whether it is back (a probe). It asks a server that nobody
  * uses, too, so that it is known when that dies.
@@ -25,26 +29,50 @@
 #include "client/transport/own_fault.h"
 #include "lib/base/buffer.h"
 
+struct curl_slist;
 struct handoff_remote_exchange;
 struct handoff_remote_call;
+
+/* How far an answer that comes as a stream of events was looked at (offsets). */
+struct handoff_remote_stream {
+    size_t event_at, line_at, looked_at;
+};
 
 struct handoff_remote_request {
     const char *method;        /* constant */
     struct base_buffer target; /* path and query, behind the base URL */
     struct base_buffer body;   /* empty: none */
 
+    /* of a conversation: what is called, and of which tool; constant, or of the table */
+    const char *rpc;
+    struct base_span tool;
+
     /* results */
     long status;               /* 0: no whole answer */
     struct base_buffer answer; /* its body */
     const char *failure;       /* constant: why there is no answer; NULL: there is one */
 
+    /* of a conversation, on the exchange's thread */
+    int64_t number;             /* of the request that is answered */
+    struct base_buffer framed;  /* what is sent in place of the body */
+    struct base_buffer headers; /* sent in addition: texts, each with its NUL */
+    struct base_buffer session; /* result: the header Mcp-Session-Id of the answer */
+    bool streamed;              /* it is answered by events */
+    bool whole;                 /* the answer is there, though the server may send more */
+    struct handoff_remote_stream stream;
+
     /* the exchange's */
     struct handoff_remote_call *call;
     void *easy;
-    enum handoff_fault own;       /* what we ran out of last; NONE: nothing */
-    struct sockaddr_storage peer; /* the last address that was tried, */
-    socklen_t peer_size;          /* 0: none */
-    STAILQ_ENTRY(handoff_remote_request) entry;
+    struct curl_slist *list;
+    int64_t whole_ns;
+    unsigned generation;                        /* greetings when it was sent */
+    bool resent;                                /* after another greeting */
+    enum handoff_fault own;                     /* what we ran out of last; NONE: nothing */
+    struct sockaddr_storage peer;               /* the last address that was tried, */
+    socklen_t peer_size;                        /* 0: none */
+    STAILQ_ENTRY(handoff_remote_request) entry; /* where it waits */
+    TAILQ_ENTRY(handoff_remote_request) place;  /* among those that run */
 };
 
 /* Requests that are made together, and how they ended. */
@@ -59,10 +87,32 @@ struct handoff_remote_call {
                     be */
 
     /* the exchange's */
+    struct handoff_remote_exchange *exchange;
     int64_t deadline_ns;
     size_t open;
-    bool probes;
+    bool probes, greets;
     STAILQ_ENTRY(handoff_remote_call) entry;
+};
+
+enum handoff_remote_greeting {
+    HANDOFF_REMOTE_GREETING_MORE,   /* the request is the next one to make */
+    HANDOFF_REMOTE_GREETING_DONE,   /* the server can be asked */
+    HANDOFF_REMOTE_GREETING_FAILED, /* request->failure says why */
+};
+
+/* What is said to a server around the requests; all on the exchange's thread. */
+struct handoff_remote_conversation {
+    /* The first request of a greeting, if it is empty; else what follows from its answer. */
+    enum handoff_remote_greeting (*greet)(void *session, struct handoff_remote_request *request);
+    /* Sets number, framed and headers. */
+    void (*frame)(void *session, struct handoff_remote_request *request);
+    /* More of a streamed answer came; whether it is whole. Then `answer` is the event's data. */
+    bool (*is_whole)(struct handoff_remote_request *request);
+    /* Whether this answer says that the server does not know us (any more). Several requests may be
+       told so, also when the next greeting has begun. */
+    bool (*is_forgotten)(const struct handoff_remote_request *request);
+    /* The last request, before the exchange closes; false: there is none. */
+    bool (*part)(const void *session, struct handoff_remote_request *request);
 };
 
 struct handoff_remote_exchange_options {
@@ -76,13 +126,17 @@ struct handoff_remote_exchange_options {
     void (*make_probe)(void *context, struct handoff_remote_request *request);
     bool (*is_probe_answered)(void *context, const struct handoff_remote_request *request);
     void *context;
+    /* NULL: each request stands alone. */
+    const struct handoff_remote_conversation *conversation;
+    void *session;
+    void (*greeted)(void *context); /* the greeting is done; on the exchange's thread */
     /* We ran out of that; on the exchange's thread. may be NULL. */
     void (*on_shortage)(void *observer, enum handoff_shortage resource, const char *hindered);
     void *observer;
 };
 
-/* Texts are copied. invalid_request: the URL or a file; out_of_memory, also for want of a thread.
- */
+/* Texts are copied. With a conversation, it waits for the first greeting to end, within the
+   timeout. invalid_request: the URL or a file; out_of_memory, also for want of a thread. */
 enum handoff_code
 handoff_remote_exchange_open(struct handoff_remote_exchange **exchange,
                              const struct handoff_remote_exchange_options *options,

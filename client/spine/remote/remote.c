@@ -26,7 +26,8 @@ struct handoff_remote_spine *handoff_remote_spine_of(struct handoff_spine *spine
 bool handoff_remote_has(const struct handoff_remote_spine *spine,
                         enum handoff_remote_operation operation)
 {
-    return spine->table.rows[operation].exists;
+    return spine->table.rows[operation].exists &&
+           !(atomic_load(&spine->unusable) & 1u << operation);
 }
 
 enum handoff_remote_operation handoff_remote_lookup(const struct handoff_remote_spine *spine)
@@ -51,6 +52,18 @@ enum handoff_code handoff_remote_unavailable(const char *operation, const char *
                       NULL);
     handoff_error_seen(error, "%s: %s", operation, why);
     return HANDOFF_ERR_SPINE_UNAVAILABLE;
+}
+
+enum handoff_spine_progress handoff_remote_cannot(const struct handoff_remote_spine *spine,
+                                                  struct handoff_spine_call *call,
+                                                  enum handoff_remote_operation operation)
+{
+    call->asked = false;
+    handoff_error_set(&call->error, HANDOFF_ERR_SPINE_CANNOT,
+                      "the configured spine does not support this operation", "spine", NULL);
+    handoff_error_seen(&call->error, "%s spine, whose server lacks what the table has for %s",
+                       spine->wire->kind, handoff_remote_operation_name(operation));
+    return HANDOFF_SPINE_DONE;
 }
 
 enum handoff_spine_progress handoff_remote_left_alone(struct handoff_spine_call *call)
@@ -133,6 +146,8 @@ static bool is_probe_answered(void *context, const struct handoff_remote_request
 static void free_remote_spine(struct handoff_remote_spine *spine)
 {
     handoff_remote_exchange_close(&spine->exchange);
+    if (spine->session)
+        spine->wire->close_session(spine->session);
     handoff_remote_table_free(&spine->table);
     base_free(spine);
 }
@@ -183,7 +198,12 @@ static void fill_driver(struct handoff_remote_spine *spine)
         driver->can |= HANDOFF_SPINE_CAN_REMOVE;
         driver->remove = handoff_remote_remove;
     }
-    list_what_lacks(spine);
+}
+
+static void take_greeting(void *context)
+{
+    struct handoff_remote_spine *spine = context;
+    atomic_store(&spine->unusable, spine->wire->session_lacks(spine->session));
 }
 
 static enum handoff_code open_exchange(struct handoff_remote_spine *spine,
@@ -191,6 +211,11 @@ static enum handoff_code open_exchange(struct handoff_remote_spine *spine,
                                        handoff_remote_ran_short *on_shortage, void *observer,
                                        struct handoff_error *error)
 {
+    if (spine->wire->open_session) {
+        spine->session = spine->wire->open_session(&spine->table);
+        if (!spine->session)
+            return handoff_error_no_memory(error);
+    }
     const struct handoff_remote_exchange_options exchange = {
         .url = options->url,
         .accept = spine->wire->accept,
@@ -203,6 +228,9 @@ static enum handoff_code open_exchange(struct handoff_remote_spine *spine,
         .make_probe = make_probe,
         .is_probe_answered = is_probe_answered,
         .context = spine,
+        .conversation = spine->wire->conversation,
+        .session = spine->session,
+        .greeted = take_greeting,
         .on_shortage = on_shortage,
         .observer = observer};
     return handoff_remote_exchange_open(&spine->exchange, &exchange, error);
@@ -210,7 +238,6 @@ static enum handoff_code open_exchange(struct handoff_remote_spine *spine,
 
 enum handoff_code handoff_remote_spine_open(struct handoff_spine **spine,
                                             const struct handoff_remote_wire *wire,
-                                            const char *table,
                                             const struct handoff_spine_options *options,
                                             handoff_remote_ran_short *on_shortage, void *observer,
                                             struct handoff_error *error)
@@ -220,15 +247,18 @@ enum handoff_code handoff_remote_spine_open(struct handoff_spine **spine,
     if (!made)
         return handoff_error_no_memory(error);
     made->wire = wire;
-    enum handoff_code code = handoff_remote_table_read(&made->table, wire, table, error);
+    atomic_init(&made->unusable, 0);
+    enum handoff_code code = handoff_remote_table_read(&made->table, wire, options->table, error);
     if (code == HANDOFF_OK) {
         fill_driver(made);
         handoff_spine_init(&made->spine, &made->driver, (struct handoff_memory_limits){0});
         code = open_exchange(made, options, on_shortage, observer, error);
     }
-    if (code != HANDOFF_OK)
+    if (code != HANDOFF_OK) {
         free_remote_spine(made);
-    else
-        *spine = &made->spine;
-    return code;
+        return code;
+    }
+    list_what_lacks(made); /* now it is known what the server has */
+    *spine = &made->spine;
+    return HANDOFF_OK;
 }

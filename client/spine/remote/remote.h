@@ -12,11 +12,9 @@
 typedef void handoff_remote_ran_short(void *observer, enum handoff_shortage resource,
                                       const char *hindered);
 
-/* invalid_request: the table or the URL; out_of_memory. `table` is used instead of that of the
-   options. */
+/* The options have a URL and a table. invalid_request: one of these; out_of_memory. */
 enum handoff_code handoff_remote_spine_open(struct handoff_spine **spine,
                                             const struct handoff_remote_wire *wire,
-                                            const char *table,
                                             const struct handoff_spine_options *options,
                                             handoff_remote_ran_short *on_shortage, void *observer,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;

@@ -3,6 +3,8 @@
 #ifndef HANDOFF_SPINE_REMOTE_REMOTE_INTERNAL_H
 #define HANDOFF_SPINE_REMOTE_REMOTE_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "client/spine/remote/exchange.h"
 #include "client/spine/remote/table.h"
 #include "client/spine/remote/wire.h"
@@ -14,7 +16,9 @@ struct handoff_remote_spine {
     const struct handoff_remote_wire *wire;
     struct handoff_remote_table table; /* constant */
     struct handoff_remote_exchange *exchange;
-    char lacks[128]; /* what the table has not, or "" */
+    void *session;        /* of the wire; the exchange's thread's */
+    atomic_uint unusable; /* operations (1 << operation) of the table that the server cannot do */
+    char lacks[128];      /* what table or server had not when it was opened, or "" */
 };
 
 struct handoff_remote_spine *handoff_remote_spine_of(struct handoff_spine *spine);
@@ -44,6 +48,11 @@ enum handoff_remote_verdict handoff_remote_read_answer(const struct handoff_remo
 
 enum handoff_code handoff_remote_unavailable(const char *operation, const char *why,
                                              struct handoff_error *error);
+
+/* A change that the table has and the server has not. */
+enum handoff_spine_progress handoff_remote_cannot(const struct handoff_remote_spine *spine,
+                                                  struct handoff_spine_call *call,
+                                                  enum handoff_remote_operation operation);
 
 /* A call that cannot be made now, since the server is left alone. */
 enum handoff_spine_progress handoff_remote_left_alone(struct handoff_spine_call *call);

@@ -37,12 +37,12 @@ const char *handoff_remote_operation_name(enum handoff_remote_operation operatio
 
 /* ---- refusing -------------------------------------------------------------------------------- */
 
-enum handoff_code handoff_remote_refuse_entry(const char *operation, const char *member,
+enum handoff_code handoff_remote_refuse_entry(const char *place, const char *member,
                                               const char *message, const char *seen,
                                               const char *allowed, struct handoff_error *error)
 {
     handoff_error_set(error, HANDOFF_ERR_INVALID, message, NULL, NULL);
-    handoff_error_field(error, "%s%s%s", operation, *operation && *member ? "." : "", member);
+    handoff_error_field(error, "%s%s%s", place, *place && *member ? "." : "", member);
     if (seen)
         handoff_error_seen(error, "%.100s", seen);
     handoff_error_allow(error, "%s", allowed);
@@ -102,9 +102,64 @@ static enum handoff_code refuse_unknown_keys(yyjson_val *object, const char *pla
     return HANDOFF_OK;
 }
 
-static enum handoff_code read_table_row(const struct handoff_remote_wire *wire, yyjson_val *object,
-                                        const char *place, struct handoff_remote_row *row,
+/* "{limit}" and the like: letters and underscores in braces. */
+static bool looks_like_placeholder(struct base_span text)
+{
+    if (text.size < 3 || text.data[0] != '{' || text.data[text.size - 1] != '}')
+        return false;
+    for (size_t i = 1; i + 1 < text.size; i++) {
+        if (text.data[i] != '_' && (text.data[i] < 'a' || text.data[i] > 'z'))
+            return false;
+    }
+    return true;
+}
+
+static bool is_known_placeholder(struct base_span text, bool puts)
+{
+    static const char *const names[] = {
+        "{id}",   "{ids}",      "{query}",  "{limit}", "{content}", "{summary}", "{importance}",
+        "{tags}", "{metadata}", "{pinned}", "{scope}", "{agent}",   "{task_id}"};
+    enum { OF_ALL = 4, OF_PUT = sizeof names / sizeof *names };
+    return handoff_remote_find_name(names, puts ? OF_PUT : OF_ALL, text.data) >= 0;
+}
+
+/* Looks for a placeholder that has no value: it would be sent as it is. NULL: there is none. As
+   deep as a document may be. */
+static const char *find_stray_placeholder(yyjson_val *value, bool puts)
+{
+    size_t i, n;
+    yyjson_val *key, *inner;
+    const char *stray = NULL;
+    if (yyjson_is_str(value)) {
+        const struct base_span text = base_json_span(value);
+        return looks_like_placeholder(text) && !is_known_placeholder(text, puts) ? text.data : NULL;
+    }
+    if (yyjson_is_arr(value)) {
+        yyjson_arr_foreach(value, i, n, inner) stray =
+            stray ? stray : find_stray_placeholder(inner, puts);
+    } else {
+        yyjson_obj_foreach(value, i, n, key, inner) stray =
+            stray ? stray : find_stray_placeholder(inner, puts);
+    }
+    return stray;
+}
+
+static enum handoff_code check_template(const struct handoff_remote_wire *wire, const char *place,
+                                        yyjson_val *template, bool puts,
                                         struct handoff_error *error)
+{
+    const char *stray = find_stray_placeholder(template, puts);
+    if (!stray)
+        return HANDOFF_OK;
+    return handoff_remote_refuse_entry(place, wire->template_key, "unknown placeholder", stray,
+                                       puts ? "{id}, or a member of a memory in braces"
+                                            : "{id}, {ids}, {query} or {limit}",
+                                       error);
+}
+
+static enum handoff_code read_table_row(const struct handoff_remote_wire *wire, yyjson_val *object,
+                                        const char *place, bool puts,
+                                        struct handoff_remote_row *row, struct handoff_error *error)
 {
     yyjson_val *memories = yyjson_obj_get(object, "memories");
     if (!yyjson_is_obj(object))
@@ -112,9 +167,12 @@ static enum handoff_code read_table_row(const struct handoff_remote_wire *wire, 
     enum handoff_code code = refuse_unknown_keys(object, place, wire->row_keys, wire->row_key_count,
                                                  wire->row_keys_text, error);
     row->exists = true;
+    row->template = yyjson_obj_get(object, wire->template_key);
     row->memories = base_span("", 0);
     if (code == HANDOFF_OK)
         code = wire->read_row(object, place, row, error);
+    if (code == HANDOFF_OK)
+        code = check_template(wire, place, row->template, puts, error);
     if (code == HANDOFF_OK && memories)
         code = read_pointer(memories, place, "memories", &row->memories, error);
     return code;
@@ -133,7 +191,7 @@ static enum handoff_code read_table_operations(struct handoff_remote_table *tabl
         if (!row)
             continue;
         snprintf(place, sizeof place, "operations.%s", operation_names[i]);
-        code = read_table_row(wire, row, place, &table->rows[i], error);
+        code = read_table_row(wire, row, place, i == HANDOFF_REMOTE_PUT, &table->rows[i], error);
     }
     if (code == HANDOFF_OK && !table->rows[HANDOFF_REMOTE_GET].exists &&
         !table->rows[HANDOFF_REMOTE_GET_MANY].exists)

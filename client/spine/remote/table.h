@@ -56,6 +56,10 @@ struct handoff_remote_row {
     /* http */
     const char *method;
     struct base_span path; /* with placeholders; it begins with a slash */
+
+    /* mcp */
+    struct base_span tool;
+    struct base_span absent; /* part of what it says without such a memory; absent: the usual */
 };
 
 struct handoff_remote_wire;

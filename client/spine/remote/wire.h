@@ -28,11 +28,12 @@ struct handoff_remote_wire {
     const char *kind;   /* "http" */
     const char *accept; /* the types of answers that it reads */
 
-    /* The keys of a row, in an array and in words, and the reading of those that are not
-       `memories`. Any thread. */
+    /* The keys of a row, in an array and in words; the one of the template; and the reading of
+       those that are neither that nor `memories`. Any thread. */
     const char *const *row_keys;
     int row_key_count;
     const char *row_keys_text;
+    const char *template_key;
     enum handoff_code (*read_row)(yyjson_val *object, const char *place,
                                   struct handoff_remote_row *row, struct handoff_error *error);
 
@@ -48,6 +49,13 @@ struct handoff_remote_wire {
                                          const struct handoff_remote_request *request,
                                          struct base_arena *arena,
                                          struct handoff_remote_answer *answer);
+
+    /* What is said around the requests; all NULL: each stands alone. `session_lacks` has the
+       operations of the table (1 << operation) that the server cannot do. */
+    const struct handoff_remote_conversation *conversation;
+    void *(*open_session)(const struct handoff_remote_table *table); /* NULL: out of memory */
+    void (*close_session)(void *session);
+    unsigned (*session_lacks)(const void *session);
 };
 
 /* Stores or deletes, so that nothing is read of its answer. */
