@@ -2,7 +2,6 @@
 /* Calls of the agent API over libcurl; see api.h. One thread, one call at a time. */
 #include "ctl/api.h"
 
-#include <curl/curl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "ctl/show.h"
 #include "ctl/text.h"
+#include "ctl/transfer.h"
 
 static const char default_api_url[] = "http://127.0.0.1:8780";
 static const char default_web_url[] = "http://127.0.0.1:9780";
@@ -119,7 +119,7 @@ static const char *header_value(CURL *curl, const char *name)
                                                                                    : "";
 }
 
-static void read_response(CURL *curl, struct ctl_answer *answer)
+void ctl_transfer_read(CURL *curl, struct ctl_answer *answer)
 {
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
     snprintf(answer->handoff_id, sizeof(answer->handoff_id), "%s",
@@ -129,13 +129,10 @@ static void read_response(CURL *curl, struct ctl_answer *answer)
     answer->lease_s = strtol(header_value(curl, "Handoff-Lease-Seconds"), NULL, 10);
 }
 
-static CURLcode perform_transfer(const struct ctl_line *line, const struct ctl_call *call,
-                                 struct curl_slist *headers, struct ctl_answer *answer)
+char *ctl_transfer_set_up(CURL *curl, const struct ctl_line *line, const struct ctl_call *call,
+                          struct curl_slist *headers, struct ctl_answer *answer)
 {
     const char *body = call->body;
-    CURL *curl = curl_easy_init();
-    if (!curl)
-        return CURLE_OUT_OF_MEMORY;
     char *url = set_target(curl, url_of_call(line, call), call->path);
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call->method);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
@@ -152,9 +149,19 @@ static CURLcode perform_transfer(const struct ctl_line *line, const struct ctl_c
         curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
         curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
     }
+    return url;
+}
+
+static CURLcode perform_transfer(const struct ctl_line *line, const struct ctl_call *call,
+                                 struct curl_slist *headers, struct ctl_answer *answer)
+{
+    CURL *curl = curl_easy_init();
+    if (!curl)
+        return CURLE_OUT_OF_MEMORY;
+    char *url = ctl_transfer_set_up(curl, line, call, headers, answer);
     CURLcode result = url ? curl_easy_perform(curl) : CURLE_OUT_OF_MEMORY;
     if (result == CURLE_OK)
-        read_response(curl, answer);
+        ctl_transfer_read(curl, answer);
     curl_easy_cleanup(curl);
     free(url);
     return result;
@@ -227,22 +234,32 @@ static void report_unreachable(const struct ctl_line *line, const struct ctl_cal
                 call->web ? "web.url" : "api.url");
 }
 
-int ctl_api_exchange(const struct ctl_line *line, const struct ctl_call *call,
-                     struct ctl_answer *answer)
+int ctl_transfer_headers(const struct ctl_line *line, const struct ctl_call *call,
+                         struct curl_slist **headers)
 {
     char *token = NULL;
-    *answer = (struct ctl_answer){0};
     if (!call->web && ctl_token_file(line)) {
         token = read_bearer_token(line, ctl_token_file(line));
         if (!token)
             return CTL_FAILED;
     }
-    struct curl_slist *headers = make_headers(call, token);
-    CURLcode result = perform_transfer(line, call, headers, answer);
-    curl_slist_free_all(headers);
+    *headers = make_headers(call, token);
     if (token)
         explicit_bzero(token, strlen(token));
     free(token);
+    return CTL_OK;
+}
+
+int ctl_api_exchange(const struct ctl_line *line, const struct ctl_call *call,
+                     struct ctl_answer *answer)
+{
+    struct curl_slist *headers = NULL;
+    *answer = (struct ctl_answer){0};
+    const int code = ctl_transfer_headers(line, call, &headers);
+    if (code != CTL_OK)
+        return code;
+    CURLcode result = perform_transfer(line, call, headers, answer);
+    curl_slist_free_all(headers);
     if (result == CURLE_OK)
         return CTL_OK;
     report_unreachable(line, call, result);
