@@ -92,6 +92,9 @@ enum handoff_code handoff_client_open_spine(struct handoff_client *client,
                                             const struct handoff_options *options,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* The same for last known copies that were looked at; on a loop's thread. */
+void handoff_client_tell_copies(void *observer, size_t used, size_t lacking, int64_t oldest_ns);
+
 /* The same for one call of the spine, where that says something about the spine; remembers whether
  * it is up. */
 void handoff_client_tell_spine(struct handoff_client *client, enum handoff_operation operation,

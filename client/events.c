@@ -27,6 +27,15 @@ void handoff_client_tell_spine(struct handoff_client *client, enum handoff_opera
     handoff_client_tell(client, &event);
 }
 
+void handoff_client_tell_copies(void *observer, size_t used, size_t lacking, int64_t oldest_ns)
+{
+    const struct handoff_client *client = observer;
+    const struct handoff_event event = {
+        .kind = HANDOFF_EVENT_SPINE_CACHE,
+        .of.spine_cache = {.used = used, .lacking = lacking, .oldest_ns = oldest_ns}};
+    handoff_client_tell(client, &event);
+}
+
 static void tell_secret(const struct handoff_client *client, int kind, int place, unsigned count)
 {
     const struct handoff_event event = {.kind = HANDOFF_EVENT_SECRETS,

@@ -178,6 +178,8 @@ struct handoff_spine_options {
     const char *ca_file, *cert_file, *key_file; /* NULL: the system's authorities, no certificate */
     int64_t timeout_ms;                         /* of a call, whatever the server does; 0: 2,000 */
     unsigned connections;                       /* requests at once; 0: 16 */
+    uint64_t cache_bytes; /* of last known copies, which serve when it does not; 0: none are kept */
+    bool write_local; /* memories are stored in the store, and found beside those of the server */
 };
 
 /* invalid_request: no URL or no table, or the table, with the place in it ("operations.get.path").
@@ -893,6 +895,7 @@ enum handoff_event_kind {
                                       one that was stored before is to be delivered */
     HANDOFF_EVENT_COMMITTED,       /* the store committed a group, or that failed */
     HANDOFF_EVENT_SPINE,           /* the spine was asked */
+    HANDOFF_EVENT_SPINE_CACHE,     /* last known copies of its memories were looked at */
     HANDOFF_EVENT_MOVED,           /* a handoff went from one state to another */
     HANDOFF_EVENT_REJECTED,        /* a handoff was not accepted, because the circuit is open */
     HANDOFF_EVENT_CIRCUIT,         /* the breaker of who.target_agent changed */
@@ -986,6 +989,12 @@ struct handoff_recovered {
     size_t of[HANDOFF_RECOVERY_COUNT];
 };
 
+struct handoff_spine_cache_used {
+    size_t used;       /* copies that served */
+    size_t lacking;    /* ids without a copy */
+    int64_t oldest_ns; /* how long ago the spine had the oldest of these copies */
+};
+
 struct handoff_spine_asked {
     enum handoff_operation operation;
     bool failed; /* it could not answer; else it did, if only with a refusal */
@@ -1063,6 +1072,7 @@ struct handoff_event {
         struct handoff_decided decided;
         struct handoff_recovered recovery;
         struct handoff_spine_asked spine;
+        struct handoff_spine_cache_used spine_cache;
         struct handoff_moved moved;
         struct handoff_circuit_changed circuit;
         struct handoff_task_completed task_completed;
@@ -1094,8 +1104,10 @@ struct handoff_stats {
                                     so that nothing is stored any more; NULL: all is in its place */
     enum handoff_code store_failing; /* why its last write failed; HANDOFF_OK: it did not */
     bool spine_up;                   /* it answered when it was asked last */
+    int64_t spine_cache_bytes;       /* of last known copies of a remote spine's memories */
     const char *spine_lacks;         /* operations that the spine has not, "search, pinned"; NULL:
                                         none */
+    const char *spine_advice;        /* what is done instead; NULL likewise */
     bool spine_complete;             /* searches look at all memories: no index is being rebuilt */
     bool exact_tokens;               /* a vocabulary is in use */
     /* Of tasks that are not completed and of which nothing is in flight or parked: since the last

@@ -11,6 +11,7 @@
 #include "collectors/rows.h"
 #include "lib/base/check.h"
 
+static const char *const cache_outcomes[COLLECTORS_CACHE_OUTCOMES] = {"hit", "miss"};
 enum outcome { OUTCOME_OK, OUTCOME_REFUSED, OUTCOME_FAILED };
 static const char *const outcomes[COLLECTORS_OUTCOMES] = {"ok", "refused", "failed"};
 static const char *const observations[COLLECTORS_OBSERVATIONS] = {"accepted", "repeated",
@@ -44,6 +45,9 @@ void collectors_client_init(struct collectors *collectors)
                                                   (const char *const[]){resource});
     }
     init_secrets(collectors);
+    for (int i = 0; i < COLLECTORS_CACHE_OUTCOMES; i++)
+        collectors->spine_cache[i] = metric_resolve(collectors->families[COLLECTORS_SPINE_CACHE],
+                                                    (const char *const[]){cache_outcomes[i]});
     for (int i = 0; i < HANDOFF_ACTION_COUNT; i++) {
         const char *action = handoff_action_name((enum handoff_action)i);
         collectors->decisions[i] = metric_resolve(collectors->families[COLLECTORS_DECISIONS],
@@ -76,6 +80,16 @@ static void observe_spine(struct collectors *collectors, const struct handoff_ev
                    event_seconds(asked->duration_ns));
     if (asked->cut)
         metric_add(collectors->single[COLLECTORS_SEARCHES_CUT], 1);
+}
+
+static void observe_cache(struct collectors *collectors, const struct handoff_event *event)
+{
+    const struct handoff_spine_cache_used *cache = &event->of.spine_cache;
+    metric_add(collectors->spine_cache[COLLECTORS_CACHE_HIT], cache->used);
+    metric_add(collectors->spine_cache[COLLECTORS_CACHE_MISS], cache->lacking);
+    if (cache->used > 0)
+        metric_observe(collectors->single[COLLECTORS_SPINE_CACHE_AGE],
+                       event_seconds(cache->oldest_ns));
 }
 
 static void observe_commit(struct collectors *collectors, const struct handoff_event *event)
@@ -127,6 +141,9 @@ void collectors_observe(void *observer, const struct handoff_event *event)
         break;
     case HANDOFF_EVENT_SPINE:
         observe_spine(collectors, event);
+        break;
+    case HANDOFF_EVENT_SPINE_CACHE:
+        observe_cache(collectors, event);
         break;
     case HANDOFF_EVENT_MOVED:
         collectors_latency_moved(collectors, event);
@@ -187,6 +204,8 @@ void collectors_client_read(void *arg)
     prom_gauge_set(collectors->metrics[COLLECTORS_SPINE_UP], stats.spine_up ? 1 : 0, NULL);
     prom_gauge_set(collectors->metrics[COLLECTORS_SPINE_COMPLETE], stats.spine_complete ? 1 : 0,
                    NULL);
+    prom_gauge_set(collectors->metrics[COLLECTORS_SPINE_CACHE_BYTES],
+                   (double)stats.spine_cache_bytes, NULL);
     prom_gauge_set(collectors->metrics[COLLECTORS_TOKENIZER_EXACT], stats.exact_tokens ? 1 : 0,
                    NULL);
     prom_gauge_set(collectors->metrics[COLLECTORS_OLDEST_OPEN_TASK],

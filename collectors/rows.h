@@ -36,6 +36,8 @@ enum collectors_stage {
     COLLECTORS_STAGES,
 };
 enum { COLLECTORS_OUTCOMES = 3 };
+/* ... and of handoff_spine_cache_total */
+enum { COLLECTORS_CACHE_HIT, COLLECTORS_CACHE_MISS, COLLECTORS_CACHE_OUTCOMES };
 /* ... and of handoff_observations_total */
 enum collectors_observation {
     COLLECTORS_ACCEPTED,
@@ -75,6 +77,7 @@ struct collectors {
     _Atomic(struct metric_series *) answers[COLLECTORS_CALLS_MAX][HANDOFF_CODE_COUNT];
     struct collectors_targets targets;
     struct metric_series *spine[HANDOFF_OPERATION_COUNT][COLLECTORS_OUTCOMES];
+    struct metric_series *spine_cache[COLLECTORS_CACHE_OUTCOMES];
     struct handoff_client *client; /* whose numbers a scrape reads; NULL: none yet */
     double (*longest_turn)(void *host, enum collectors_loop loop); /* NULL: not known yet */
     void *loops_host;

@@ -20,7 +20,7 @@
 #include <yyjson.h>
 
 #include "ctl/many.h"
-#include "ctl/selection.h"
+#include "ctl/progress.h"
 #include "ctl/show.h"
 #include "ctl/terminal.h"
 #include "ctl/text.h"
@@ -301,7 +301,7 @@ static void leave_done_lines(struct import *import)
     }
     if (import->place < place && time(NULL) != import->kept.noted) {
         note_import(import);
-        ctl_progress_draw(&import->progress, import->size - import->place);
+        ctl_progress_draw(&import->progress, import->size - import->place, import->size);
     }
 }
 
@@ -468,7 +468,7 @@ static int import_text(struct import *import, const char *path, const struct sta
         return CTL_FAILED;
     }
     begin_place(import, path, found);
-    import->progress = ctl_progress_begin("imported bytes", import->size);
+    import->progress = ctl_progress_begin("imported bytes", import->size - import->place, import->size);
     int code = import_lines(import);
     ctl_many_end(import->many);
     return end_import(import, code);

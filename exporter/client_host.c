@@ -137,6 +137,8 @@ static bool fill_spine(struct handoff_spine_options *spine, const struct exporte
         .key_file = config->spine.key_file,
         .timeout_ms = (int64_t)config->spine.timeout_ms,
         .connections = config->spine.connections,
+        .cache_bytes = config->spine.cache_bytes,
+        .write_local = config->spine.write == EXPORTER_SPINE_WRITE_LOCAL,
     };
     if (config->spine.token_file != NULL)
         spine->bearer_token = read_token(config->spine.token_file, "spine", error);
@@ -158,8 +160,7 @@ static void log_spine(const struct exporter_client_host *client_host,
                                    "and log"));
     if (stats.spine_lacks != NULL)
         log_warn("spine_lacks", LOG_STR("operations", stats.spine_lacks),
-                 LOG_STR("advice", "calls that need them are rejected; envelopes list what could "
-                                   "not be searched"));
+                 LOG_STR("advice", stats.spine_advice));
 }
 
 struct exporter_client_host *exporter_client_host_open(const struct exporter_options *options,

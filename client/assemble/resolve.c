@@ -183,6 +183,14 @@ static uint32_t kept_count(const struct handoff_found_memory *found,
     return tokens > 0 && tokens <= UINT32_MAX ? (uint32_t)tokens : 0;
 }
 
+/* The time since the spine was known to have it like this. */
+static int64_t age_of_copy_s(const struct handoff_assembly *assembly,
+                             const struct handoff_memory *memory)
+{
+    const int64_t age_ms = base_wall_ms(assembly->with->clock) - memory->copied_ms;
+    return memory->copied_ms && age_ms > 0 ? age_ms / 1000 : 0;
+}
+
 static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *slot,
                       const struct handoff_found_memory *found)
 {
@@ -194,7 +202,9 @@ static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *sl
                  .summary = memory->summary,
                  .priority = handoff_importance_name(memory->importance),
                  .pinned = memory->pinned,
-                 .created_ms = memory->created_ms},
+                 .created_ms = memory->created_ms,
+                 .stale = memory->copied_ms != 0,
+                 .age_s = age_of_copy_s(assembly, memory)},
         .rank = rank,
         .of_task = (found->origin & HANDOFF_ORIGIN_TASK) != 0,
         .age = age_of_memory(assembly, rank, memory->id),
@@ -264,6 +274,16 @@ static void add_impossible_ids(struct handoff_assembly *assembly)
     }
 }
 
+/* What a spine that failed gave is from the sidecar itself: a few. */
+static bool has_found(const struct handoff_spine_resolve *resolve, struct base_span id)
+{
+    for (size_t i = 0; i < resolve->found_count; i++) {
+        if (base_span_equal(resolve->found[i].memory.id, id))
+            return true;
+    }
+    return false;
+}
+
 /* In strategy full nothing goes by its id alone. */
 static bool is_withheld(const struct handoff_assembly *assembly, enum handoff_absence reason,
                         const struct handoff_memory *memory)
@@ -272,15 +292,41 @@ static bool is_withheld(const struct handoff_assembly *assembly, enum handoff_ab
            assembly->request.strategy == HANDOFF_STRATEGY_FULL;
 }
 
-static bool sort_out(struct handoff_assembly *assembly)
+/* Without an answer nobody knows what else is pinned, or fits. */
+static void add_all_lacking(struct handoff_assembly *assembly)
 {
     const struct handoff_spine_resolve *resolve = &assembly->resolve;
-    add_impossible_ids(assembly);
+    const enum handoff_absence reason = HANDOFF_ABSENCE_SPINE_UNAVAILABLE;
+    for (size_t i = 0; i < assembly->nids; i++) {
+        if (!has_found(resolve, assembly->ids[i]))
+            add_missing(assembly, assembly->ids[i], reason);
+    }
+    if (assembly->request.include_pins)
+        add_missing(assembly, base_span_text(all_pinned), reason);
+    if (assembly->request.include_recent > 0)
+        add_missing(assembly, base_span_text(all_recent), reason);
+    assembly->search_failed = assembly->request.include_recent > 0;
+}
+
+static void add_lacking(struct handoff_assembly *assembly)
+{
+    const struct handoff_spine_resolve *resolve = &assembly->resolve;
+    if (handoff_spine_is_lost(&resolve->call)) {
+        add_all_lacking(assembly);
+        return;
+    }
     for (size_t i = 0; i < resolve->missing_count; i++)
         add_missing(assembly, resolve->missing[i], HANDOFF_ABSENCE_NOT_FOUND);
     assembly->search_failed = resolve->incomplete;
     if (resolve->incomplete)
         add_missing(assembly, base_span_text(all_recent), HANDOFF_ABSENCE_SEARCH_INCOMPLETE);
+}
+
+static bool sort_out(struct handoff_assembly *assembly)
+{
+    const struct handoff_spine_resolve *resolve = &assembly->resolve;
+    add_impossible_ids(assembly);
+    add_lacking(assembly);
     for (size_t i = 0; i < resolve->found_count; i++) {
         const struct handoff_found_memory *found = &resolve->found[i];
         enum handoff_absence reason = reason_to_withhold(assembly, &found->memory);
@@ -298,21 +344,6 @@ static bool sort_out(struct handoff_assembly *assembly)
     return true;
 }
 
-/* ---- a spine that failed -------------------------------------------------------------------- */
-
-static void add_all_missing(struct handoff_assembly *assembly)
-{
-    const enum handoff_absence reason = HANDOFF_ABSENCE_SPINE_UNAVAILABLE;
-    for (size_t i = 0; i < assembly->nids; i++)
-        add_missing(assembly, assembly->ids[i], reason);
-    add_impossible_ids(assembly);
-    if (assembly->request.include_pins)
-        add_missing(assembly, base_span_text(all_pinned), reason);
-    if (assembly->request.include_recent > 0)
-        add_missing(assembly, base_span_text(all_recent), reason);
-    assembly->search_failed = assembly->request.include_recent > 0;
-}
-
 /* Keeps the counts of the first run. The order changes only where relevance moved a memory, so a
  * search that starts at the last hit is short. */
 static void carry_counts(struct handoff_assembly *assembly, const struct handoff_slot *earlier,
@@ -322,7 +353,8 @@ static void carry_counts(struct handoff_assembly *assembly, const struct handoff
         struct handoff_slot *slot = &assembly->slots[i];
         for (size_t step = 0; step < nearlier; step++) {
             const struct handoff_slot *old = &earlier[(from + step) % nearlier];
-            if (old->version != slot->version || !base_span_equal(old->show.id, slot->show.id))
+            if (old->version != slot->version || old->show.age_s != slot->show.age_s ||
+                !base_span_equal(old->show.id, slot->show.id))
                 continue;
             memcpy(slot->known, old->known, sizeof(slot->known));
             memcpy(slot->learned, old->learned, sizeof(slot->learned));
@@ -340,7 +372,7 @@ static enum handoff_progress take_spine_answer(struct handoff_assembly *assembly
     bool failed = handoff_spine_is_lost(&resolve->call);
     const struct handoff_slot *earlier = assembly->slots;
     size_t nearlier = assembly->nslots;
-    size_t nfound = failed ? 0 : resolve->found_count;
+    size_t nfound = resolve->found_count;
     size_t nmissing = nfound + assembly->nreferences + 2; /* all pinned, all found */
     assembly->spine_ns += base_monotonic_ns(assembly->with->clock) - assembly->asked_ns;
     assembly->nslots = assembly->nmissing = 0;
@@ -356,9 +388,7 @@ static enum handoff_progress take_spine_answer(struct handoff_assembly *assembly
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
-    if (failed) {
-        add_all_missing(assembly);
-    } else if (!sort_out(assembly)) {
+    if (!sort_out(assembly)) {
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }

@@ -36,6 +36,8 @@ void handoff_segment_memory_write(struct base_buffer *out,
     write_member(out, "priority", base_span_text(memory->priority));
     base_buffer_text(out, memory->pinned ? ",\"pinned\":true" : ",\"pinned\":false");
     write_member(out, "created_at", base_span_text(created));
+    if (memory->stale)
+        base_buffer_printf(out, ",\"stale\":true,\"age_seconds\":%lld", (long long)memory->age_s);
     base_buffer_text(out, ",\"tags");
     handoff_segment_memory_end_write(out, memory);
 }

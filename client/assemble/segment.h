@@ -84,6 +84,8 @@ struct handoff_segment_memory {
     const char *priority;
     bool pinned;
     int64_t created_ms;
+    bool stale;            /* it is a last known copy, */
+    int64_t age_s;         /* ... and so old */
     struct base_span tags; /* a JSON array, compact */
 };
 

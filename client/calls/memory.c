@@ -455,6 +455,8 @@ static void was_read(struct handoff_spine_call *call)
     BASE_CHECK_MAGIC(reading, READING_MAGIC);
     tell_end(&reading->asked, reading->id.data ? HANDOFF_OPERATION_GET : HANDOFF_OPERATION_SEARCH,
              call);
+    if (handoff_spine_is_lost(call) && reading->resolve.found_count > 0)
+        handoff_error_clear(&call->error); /* what it has is better than nothing, and says so */
     if (call->error.code == HANDOFF_OK && reading->id.data && reading->resolve.found_count == 0)
         handoff_error_set(&call->error, HANDOFF_ERR_NOT_FOUND, "no memory has this id", "id",
                           reading->id.data);

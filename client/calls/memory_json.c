@@ -3,7 +3,7 @@
  * Reads and writes memories as JSON. A table has each field's name and type; the spine enforces the
  * limits. Raw conversation logs without a summary are rejected.
  *
- * Pure, any thread.
+ * Pure, but for the age of a last known copy. Any thread.
  */
 #include "client/calls/memory_json.h"
 
@@ -11,6 +11,7 @@
 
 #include "client/assemble/request.h"
 #include "client/model/model.h"
+#include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
@@ -35,6 +36,14 @@ static void write_share(struct base_buffer *out, const char *name, double share)
 {
     const int thousandths = (int)(share * 1000 + 0.5);
     base_buffer_printf(out, "\"%s\":%d.%03d", name, thousandths / 1000, thousandths % 1000);
+}
+
+/* A last known copy says so. */
+static void write_staleness(struct base_buffer *out, int64_t copied_ms)
+{
+    const int64_t age_ms = base_wall_ms(&base_clock_system) - copied_ms;
+    base_buffer_printf(out, ",\"stale\":true,\"age_seconds\":%lld",
+                       (long long)(age_ms > 0 ? age_ms / 1000 : 0));
 }
 
 static void write_memory_rows(struct base_buffer *out, const struct handoff_memory *memory)
@@ -68,6 +77,8 @@ static void write_memory_rows(struct base_buffer *out, const struct handoff_memo
         base_buffer_text(out, ",\"task_id\":null");
     write_memory_time(out, "created_at", memory->created_ms);
     write_memory_time(out, "updated_at", memory->updated_ms);
+    if (memory->copied_ms)
+        write_staleness(out, memory->copied_ms);
 }
 
 void handoff_memory_json_write(struct base_buffer *out, const struct handoff_memory *memory)
@@ -108,6 +119,7 @@ void handoff_memory_json_write_found(struct base_buffer *out,
 /* What a body says, before it is a memory. */
 struct memory_body {
     struct base_span content, summary, id, agent, scope, task_id;
+    int64_t created_ms;
     int importance; /* enum handoff_importance */
     yyjson_val *tags, *metadata;
     bool pinned, pin_is_told;
@@ -122,6 +134,18 @@ static enum handoff_code check_pinned(const struct handoff_field *field, yyjson_
     return yyjson_is_bool(value)
                ? HANDOFF_OK
                : handoff_field_refuse_type(error, field->name, value, "true or false");
+}
+
+/* What nobody can set is not refused: a memory may be sent back as it was received. */
+static enum handoff_code read_created(const struct handoff_field *field, yyjson_val *value,
+                                      void *at, struct handoff_error *error)
+{
+    struct memory_body *body = at;
+    (void)field;
+    (void)error;
+    if (!base_json_time(value, &body->created_ms) || body->created_ms < 0)
+        body->created_ms = 0;
+    return HANDOFF_OK;
 }
 
 static const struct handoff_field tag_item = {
@@ -190,8 +214,13 @@ static const struct handoff_field rows[] = {
      .most = INT64_MAX,
      .doc = "must match the id in the path"},
     /* A memory may be sent back as it was received; the spine sets these. */
-    {.name = "created_at", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
+    {.name = "created_at",
+     .type = HANDOFF_FIELD_ANY,
+     .check = read_created,
+     .doc = "when it was made, from an operator who brings it from elsewhere; ignored from others"},
     {.name = "updated_at", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
+    {.name = "stale", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
+    {.name = "age_seconds", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
     {.name = "match", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
 };
 const struct handoff_fields handoff_memory_fields = {.rows = rows,
@@ -263,6 +292,7 @@ static enum handoff_code take_body_fields(const struct memory_body *body, struct
         code = take_agent(body, put, error);
     put->scope = body->scope;
     put->task_id = body->task_id;
+    put->created_ms = put->caller.data ? 0 : body->created_ms;
     memory->content = body->content;
     if (body->summary.size > 0) /* an empty summary counts as none */
         memory->summary = body->summary;

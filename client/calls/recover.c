@@ -53,6 +53,7 @@ struct recovering {
     /* the reader's, then the loop's */
     struct handoff_store_read read;
     struct base_uuid uuid;
+    const char *target;       /* the agent that has the handoff */
     struct base_span *missed; /* what the envelope lists as missing, and open gaps */
     size_t nmissed;
     struct base_span *given; /* ids that the envelope names, sorted; read for a bound caller */
@@ -228,6 +229,14 @@ static enum handoff_code read_missed(struct recovering *recovering,
     return code;
 }
 
+static enum handoff_code keep_target(struct recovering *recovering, struct base_span target,
+                                     struct handoff_error *error)
+{
+    recovering->target =
+        base_arena_printf(&recovering->arena, "%.*s", (int)target.size, target.data);
+    return recovering->target ? HANDOFF_OK : handoff_error_no_memory(error);
+}
+
 static enum handoff_code read_recovering(struct recovering *recovering, struct handoff_error *error)
 {
     struct handoff_stored stored;
@@ -237,6 +246,8 @@ static enum handoff_code read_recovering(struct recovering *recovering, struct h
                                          &recovering->arena, &stored, error);
     if (code == HANDOFF_OK)
         code = check_receiver(recovering, &stored, error);
+    if (code == HANDOFF_OK)
+        code = keep_target(recovering, stored.standing.target, error);
     if (code == HANDOFF_OK)
         code = read_scopes(recovering, error);
     return code == HANDOFF_OK ? read_missed(recovering, &stored, error) : code;
@@ -277,12 +288,23 @@ static bool was_missed(const struct recovering *recovering, struct base_span id)
     return is_in_sorted(recovering->missed, recovering->nmissed, id);
 }
 
+static bool has_recovered(const struct handoff_spine_resolve *resolve, struct base_span id)
+{
+    for (size_t i = 0; i < resolve->found_count; i++) {
+        if (base_span_equal(resolve->found[i].memory.id, id))
+            return true;
+    }
+    return false;
+}
+
 static void write_all_absent(struct base_buffer *out, const struct recovering *recovering)
 {
     const struct handoff_spine_resolve *resolve = &recovering->resolve;
     const bool failed = spine_failed(recovering);
-    for (size_t i = 0; failed && i < recovering->nids; i++)
-        write_absent(out, recovering->ids[i], HANDOFF_ABSENCE_SPINE_UNAVAILABLE);
+    for (size_t i = 0; failed && i < recovering->nids; i++) {
+        if (!has_recovered(resolve, recovering->ids[i]))
+            write_absent(out, recovering->ids[i], HANDOFF_ABSENCE_SPINE_UNAVAILABLE);
+    }
     if (failed && resolve->pins)
         write_absent(out, base_span_text(all_pins), HANDOFF_ABSENCE_SPINE_UNAVAILABLE);
     for (size_t i = 0; !failed && i < resolve->missing_count; i++)
@@ -357,14 +379,17 @@ static void add_line(struct base_buffer *to, struct base_span id)
     base_buffer_byte(to, '\n');
 }
 
+/* A last known copy helps its receiver, and what the spine has is still to be fetched. */
 static void list_found(const struct recovering *recovering, struct base_buffer *ids)
 {
     const struct handoff_spine_resolve *resolve = &recovering->resolve;
     for (size_t i = 0; i < resolve->found_count; i++) {
-        if (was_missed(recovering, resolve->found[i].memory.id))
-            add_line(ids, resolve->found[i].memory.id);
+        const struct handoff_memory *memory = &resolve->found[i].memory;
+        if (memory->copied_ms == 0 && was_missed(recovering, memory->id))
+            add_line(ids, memory->id);
     }
-    if (resolve->pins && was_missed(recovering, base_span_text(all_pins)))
+    if (!spine_failed(recovering) && resolve->pins &&
+        was_missed(recovering, base_span_text(all_pins)))
         add_line(ids, base_span_text(all_pins));
 }
 
@@ -376,11 +401,26 @@ static void recovery_was_kept(void *context, const struct handoff_error *error)
     answer_recovered(recovering);
 }
 
+static void tell_stale(const struct recovering *recovering)
+{
+    const struct handoff_spine_resolve *resolve = &recovering->resolve;
+    struct handoff_event event = {
+        .kind = HANDOFF_EVENT_RECOVERY,
+        .who = {.id = recovering->id, .target_agent = recovering->target}};
+    size_t *stale = &event.of.recovery.of[HANDOFF_RECOVERY_STALE];
+    for (size_t i = 0; i < resolve->found_count; i++) {
+        const struct handoff_memory *memory = &resolve->found[i].memory;
+        *stale += memory->copied_ms != 0 && was_missed(recovering, memory->id);
+    }
+    if (*stale > 0)
+        handoff_client_tell(recovering->loop->client, &event);
+}
+
 static void note_recovered(struct recovering *recovering)
 {
     struct base_buffer ids = {.arena = &recovering->arena};
-    if (!spine_failed(recovering))
-        list_found(recovering, &ids);
+    list_found(recovering, &ids);
+    tell_stale(recovering);
     if (ids.size == 0 || ids.failed ||
         handoff_lane_keep_gaps(recovering->loop->lane, &recovering->uuid, base_span(NULL, 0),
                                base_buffer_span(&ids), base_span_text(recovering->caller),

@@ -494,6 +494,10 @@ static const struct handoff_field memory_rows[] = {
     ROW("task_id", TEXT, .nullable = true, .doc = "the task that it was stored for; null if none"),
     ROW("created_at", TIME),
     ROW("updated_at", TIME),
+    MAYBE("stale", BOOL,
+          .doc =
+              "true for the last known copy of what a remote spine has, which does not answer now"),
+    MAYBE("age_seconds", WHOLE, .doc = "how long ago the spine had that copy"),
     MAYBE("match", OBJECT, .members = &match_fields,
           .doc = "in a list with `query`: why it was found"),
     WARNINGS,

@@ -259,6 +259,20 @@ static void write_tag_list(struct base_buffer *out, yyjson_val *tags)
     }
 }
 
+/* A last known copy. */
+static void write_age_of_copy(struct base_buffer *out, yyjson_val *memory)
+{
+    const int64_t age_s = yyjson_get_sint(yyjson_obj_get(memory, "age_seconds"));
+    const int64_t minutes = age_s / 60;
+    if (!yyjson_is_true(yyjson_obj_get(memory, "stale")))
+        return;
+    base_buffer_text(out, "; possibly outdated: last known copy, from ");
+    if (minutes < 1)
+        base_buffer_text(out, "less than a minute ago");
+    else
+        base_buffer_printf(out, "%lld minute%s ago", (long long)minutes, minutes == 1 ? "" : "s");
+}
+
 static void write_memory(struct base_buffer *out, yyjson_val *memory)
 {
     struct base_span content = text_member(memory, "content"),
@@ -269,6 +283,7 @@ static void write_memory(struct base_buffer *out, yyjson_val *memory)
     write_inline(out, text_member(memory, "priority"));
     if (yyjson_is_true(yyjson_obj_get(memory, "pinned")))
         base_buffer_text(out, "; pinned");
+    write_age_of_copy(out, memory);
     write_tag_list(out, yyjson_obj_get(memory, "tags"));
     if (!content.data)
         base_buffer_text(out, summary.data ? "; summary only" : "; fetch it by its id");

@@ -28,6 +28,9 @@ static bool begin_call(const struct handoff_spine *spine, struct handoff_spine_c
     handoff_error_set(&call->error, HANDOFF_ERR_SPINE_CANNOT,
                       "the configured spine does not support this operation", "spine", NULL);
     handoff_error_seen(&call->error, "%s spine, asked to %s", spine->driver->kind, task);
+    if (needed & (HANDOFF_SPINE_CAN_PUT | HANDOFF_SPINE_CAN_REMOVE | HANDOFF_SPINE_CAN_PIN))
+        handoff_error_allow(&call->error, "calls that its operations have; spine.write: local "
+                                          "stores memories in the sidecar");
     return false;
 }
 
@@ -115,6 +118,21 @@ const char *handoff_spine_lacks(struct handoff_spine *spine)
 {
     BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
     return spine->driver->lacks ? spine->driver->lacks(spine) : NULL;
+}
+
+const char *handoff_spine_instead(struct handoff_spine *spine)
+{
+    BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
+    if (!handoff_spine_lacks(spine))
+        return NULL;
+    return spine->driver->instead ? spine->driver->instead(spine)
+                                  : "calls that need them are rejected";
+}
+
+int64_t handoff_spine_copies_bytes(struct handoff_spine *spine)
+{
+    BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
+    return spine->driver->copies_bytes ? spine->driver->copies_bytes(spine) : 0;
 }
 
 void handoff_spine_prepare_put(struct handoff_spine *spine, struct handoff_spine_put *put,

@@ -52,7 +52,9 @@ struct handoff_memory {
     enum handoff_importance importance;
     bool pinned;
     int64_t created_ms, updated_ms; /* wall clock */
-    int64_t version; /* another number whenever the text, or anything else of it, is put anew */
+    int64_t version;   /* another number whenever the text, or anything else of it, is put anew */
+    int64_t copied_ms; /* it is the last known copy of a remote spine's, which had it then; 0: it is
+                          as the spine has it now */
 };
 
 struct handoff_memory_limits {
@@ -120,7 +122,8 @@ enum handoff_spine_health {
 
 enum handoff_spine_health handoff_spine_health(const struct handoff_spine_call *call);
 
-/* Whether there is no answer, since the spine failed or is left alone after it did. */
+/* Whether there is no answer, since the spine failed or is left alone after it did. A resolve may
+   then still have found what the sidecar has itself: its own memories, and last known copies. */
 bool handoff_spine_is_lost(const struct handoff_spine_call *call);
 
 struct handoff_spine;
@@ -219,8 +222,11 @@ bool handoff_spine_is_complete(struct handoff_spine *spine);
 
 /* Whether it answered when it was asked last; `calls` is what calls told. Any thread. */
 bool handoff_spine_is_up(struct handoff_spine *spine, bool calls);
-/* What it lacks, or NULL; constant. Any thread. */
+/* What it lacks, and what is done instead, or NULL; constant. Any thread. */
 const char *handoff_spine_lacks(struct handoff_spine *spine);
+const char *handoff_spine_instead(struct handoff_spine *spine);
+/* What its last known copies take; 0 without any. Any thread. */
+int64_t handoff_spine_copies_bytes(struct handoff_spine *spine);
 
 /* ---- changing ------------------------------------------------------------------------------ */
 
@@ -250,6 +256,7 @@ struct handoff_spine_put {
     struct base_span agent;    /* the owner from now on; absent: as it was, or the caller */
     struct base_span scope;    /* absent: as it was, or the caller's only one, or shared */
     struct base_span task_id;  /* absent: as it was, or none */
+    int64_t created_ms;        /* when it was made, from an operator; 0: as it was, or now */
     struct base_span encoding; /* of the counts */
     int64_t tokens[HANDOFF_RENDERINGS];   /* to keep with it; 0: not counted */
     const void *prepared;                 /* NULL, or of handoff_spine_prepare_put */
@@ -264,7 +271,8 @@ struct handoff_spine_put {
 void handoff_spine_prepare_put(struct handoff_spine *spine, struct handoff_spine_put *put,
                                struct base_arena *arena);
 
-/* Makes a memory or replaces it; created_ms of a replaced one stays, and so does its scope.
+/* Makes a memory or replaces it; created_ms of a replaced one stays unless it is given, and its
+   scope stays.
    id_taken if the id is that of a memory in another scope, seen or not. */
 enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
                                               struct handoff_spine_put *put);
@@ -369,7 +377,10 @@ struct handoff_spine_driver {
     /* Its operations that a spine may have and this one has not: "search, pinned"; NULL: none.
        NULL, too, for the function: it has all. */
     const char *(*lacks)(struct handoff_spine *);
-    void (*close)(struct handoff_spine *); /* frees it */
+    /* What is done where it lacks something. NULL: such calls are rejected. */
+    const char *(*instead)(struct handoff_spine *);
+    int64_t (*copies_bytes)(struct handoff_spine *); /* NULL: it keeps no copies */
+    void (*close)(struct handoff_spine *);           /* frees it */
 };
 
 /* The first member of each driver's own struct. */

@@ -36,6 +36,7 @@ enum {
 
 enum exporter_spine { EXPORTER_SPINE_EMBEDDED, EXPORTER_SPINE_HTTP, EXPORTER_SPINE_MCP };
 enum exporter_spine_preset { EXPORTER_PRESET_NONE, EXPORTER_PRESET_MEMORY_SPINE };
+enum exporter_spine_write { EXPORTER_SPINE_WRITE_THROUGH, EXPORTER_SPINE_WRITE_LOCAL };
 enum exporter_durability { EXPORTER_DURABILITY_FULL, EXPORTER_DURABILITY_NONE };
 
 struct exporter_api_tokens;
@@ -87,6 +88,8 @@ struct exporter_config {
         const char *operations; /* what is in the file */
         uint64_t timeout_ms;
         uint32_t connections;
+        uint64_t cache_bytes;
+        enum exporter_spine_write write;
         uint64_t search_timeout_ms;
         bool stemming;
         struct handoff_search_boosts boosts;

@@ -112,6 +112,7 @@ static bool ended_badly(const struct handoff_event *event, enum handoff_outcome 
     case HANDOFF_EVENT_TASK_COMPLETED:
     case HANDOFF_EVENT_SHORTAGE:
     case HANDOFF_EVENT_SECRETS:
+    case HANDOFF_EVENT_SPINE_CACHE:
     case HANDOFF_EVENT_DECIDED:
     case HANDOFF_EVENT_RECOVERY:
     case HANDOFF_EVENT_STORE_DISPLACED:

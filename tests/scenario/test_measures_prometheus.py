@@ -137,6 +137,10 @@ class ThroughPrometheus(Known):
         self.assertEqual(spine, {("ok", "put"): 2, ("ok", "resolve"): 4})
         self.assertEqual(samples("handoff_spine_up"), 1)
         self.assertEqual(samples("handoff_spine_index_complete"), 1)
+        for outcome in "hit", "miss":  # test_spine_cache.py has others
+            self.assertEqual(samples("handoff_spine_cache_total", outcome=outcome), 0)
+        self.assertEqual(samples("handoff_spine_cache_age_seconds_count"), 0)
+        self.assertEqual(samples("handoff_spine_cache_bytes"), 0)
         self.assertEqual(samples("handoff_spine_searches_cut_total"), 0)  # test_search_timeout.py has others
         vocabulary = pathlib.Path(os.environ["HANDOFF_VOCABULARY_DIR"]) / "o200k_base.vocabulary"
         self.assertEqual(samples("handoff_tokenizer_exact"), 1 if vocabulary.exists() else 0)

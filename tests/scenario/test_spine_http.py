@@ -2,12 +2,9 @@
 # variants: release asan
 """Memories behind an HTTP server: found, stored and deleted there; and a server that does anything but answer."""
 
-import http.server
 import json
 import pathlib
 import re
-import socket
-import struct
 import tempfile
 import threading
 import time
@@ -16,163 +13,11 @@ import urllib.parse
 
 from harness.agents import daemon_with
 from harness.chain import Chain, memories, missing, pullers
-from harness.receiver import Server
+from harness.facts import TABLE, FactServer
 from harness.wait import eventually
 
-TABLE = {
-    "memory": {"content": "/text", "scope": "/tenant", "created_at": "/created"},
-    "operations": {
-        "get": {"method": "GET", "path": "/facts/{id}", "memories": "/fact"},
-        "get_many": {"method": "POST", "path": "/facts/batch", "body": {"keys": "{ids}"}, "memories": "/facts"},
-        "search": {"method": "POST", "path": "/search", "body": {"q": "{query}", "top": "{limit}"}, "memories": "/facts"},
-        "recent": {"method": "GET", "path": "/facts?newest={limit}", "memories": "/facts"},
-        "pinned": {"method": "GET", "path": "/facts?pinned=1", "memories": "/facts"},
-        "put": {"method": "PUT", "path": "/facts/{id}", "body": {
-            "id": "{id}", "text": "{content}", "tenant": "{scope}", "agent": "{agent}", "pinned": "{pinned}"}},
-        "delete": {"method": "DELETE", "path": "/facts/{id}"}}}
 TOKEN = "spine-0123456789abcdef"
 SPINE_UP = re.compile(r"^handoff_spine_up (\d)$", re.MULTILINE)
-
-
-class FactServer:
-    """A server of facts in memory; `trouble` takes the place of its answers."""
-
-    def __init__(self):
-        self.facts, self.seen, self.trouble = {}, [], None
-        self.release = threading.Event()
-        server = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def any_method(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                server.seen.append((self.command, self.path, body, dict(self.headers)))
-                if server.trouble:
-                    self.close_connection = True
-                    server.trouble(self)
-                else:
-                    self.reply(*server.answer(self.command, self.path, body))
-
-            do_GET = do_POST = do_PUT = do_DELETE = any_method
-
-            def reply(self, status, document=None, **headers):
-                text = b"" if document is None else json.dumps(document).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(text)))
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *arguments):
-                pass
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server.server_port}"
-
-    def store(self, name, text="a fact", **more):
-        self.facts[name] = {"id": name, "text": text, "created": 1700000000 + len(self.facts), **more}
-
-    def answer(self, method, path, body):
-        parts = urllib.parse.urlsplit(path)
-        name = urllib.parse.unquote(parts.path.removeprefix("/facts/"))
-        query = urllib.parse.parse_qs(parts.query)
-        document = json.loads(body) if body else {}
-        if parts.path == "/facts/batch":
-            found = [self.facts[key] for key in document["keys"] if key in self.facts]
-        elif parts.path == "/search":
-            found = [fact for fact in self.facts.values() if set(fact["text"].split()) & set(document["q"].split())]
-            found = found[:document["top"]]
-        elif parts.path == "/facts" and "pinned" in query:
-            found = [fact for fact in self.facts.values() if fact.get("pinned")]
-        elif parts.path == "/facts":
-            found = list(self.facts.values())[::-1][:int(query["newest"][0])]
-        elif method == "PUT":
-            self.store(name, **{key: value for key, value in document.items() if key != "id"})
-            return 200, self.facts[name]
-        elif name not in self.facts:
-            return 404, {"error": "no such fact"}
-        elif method == "DELETE":
-            del self.facts[name]
-            return 204, None
-        else:
-            return 200, {"fact": self.facts[name]}
-        return 200, {"facts": found}
-
-    def asked(self, *starts):
-        """Requests to these paths, without probes."""
-        return [entry for entry in self.seen if entry[1].startswith(starts) and "probe" not in entry[1]]
-
-    # ---- troubles
-
-    def silent(self, _):
-        self.release.wait(20)
-
-    def drip(self, handler):
-        try:
-            for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n" + b" " * 500:
-                handler.wfile.write(bytes([byte]))
-                if self.release.wait(0.02):
-                    return
-        except OSError:
-            pass  # the other side has had enough
-
-    @staticmethod
-    def flood(handler):
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(100_000_000))
-        handler.end_headers()
-        try:
-            for _ in range(1600):
-                handler.wfile.write(b"x" * 65536)
-        except OSError:
-            pass
-
-    @staticmethod
-    def reset(handler):
-        with socket.socket(fileno=handler.request.detach()) as plain:
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-    @staticmethod
-    def not_http(handler):
-        handler.wfile.write(b"\x00\xff\x16SSH-2.0-what\r\n\r\n" * 10)
-
-    @staticmethod
-    def not_json(handler):
-        text = b"<html>it works</html>"
-        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
-
-    @staticmethod
-    def another_document(handler):
-        handler.reply(200, {"items": 7})
-
-    def redirect(self, handler):
-        handler.reply(302, None, Location=self.url + "/elsewhere")
-
-    @staticmethod
-    def fails(handler):
-        handler.reply(500, {"error": "oh no"})
-
-    @staticmethod
-    def rejects(handler):
-        handler.reply(401, {"error": "who are you"})
-
-    def close(self):
-        self.release.set()
-        self.server.shutdown()
-        self.server.server_close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, value, traceback):
-        self.close()
 
 
 class Case(unittest.TestCase):
@@ -302,7 +147,7 @@ class Changing(Case):
                 self.assertEqual(self.memory("PUT", "ms-2", {"content": "new"}).status, 201)  # the circuit is closed
 
     def test_what_it_lacks_is_said_at_the_start_and_refused_clearly(self):
-        self.start({**TABLE, "operations": {"get": TABLE["operations"]["get"]}})
+        self.start({**TABLE, "operations": {"get": TABLE["operations"]["get"]}}, cache="0B")
         [line] = self.daemon.events("spine_lacks")
         self.assertEqual(line["operations"], "search, recent, pinned, put, delete")
         for method, body in ("PUT", {"content": "x"}), ("DELETE", None):

@@ -258,6 +258,8 @@ static void assert_defaults(const struct exporter_config *config)
     assert_null(config->spine.operations);
     assert_int_equal(config->spine.timeout_ms, 2000);
     assert_int_equal(config->spine.connections, 16);
+    assert_int_equal(config->spine.cache_bytes, 64 << 20);
+    assert_int_equal(config->spine.write, EXPORTER_SPINE_WRITE_THROUGH);
     assert_int_equal(config->spine.search_timeout_ms, 50);
     assert_true(config->spine.stemming);
     assert_int_equal(config->spine.boosts.importance, 10);
@@ -329,7 +331,8 @@ static void test_sections(void **state)
         load("hops: {max: 64, new_chain: false}\n"
              "secrets: allow\n"
              "tasks: {stalled_after: 90m}\n"
-             "spine: {kind: embedded, search_timeout: 200ms, stemming: false,\n"
+             "spine: {kind: embedded, cache: 1GiB, write: local, search_timeout: 200ms, stemming: "
+             "false,\n"
              "        boosts: {importance: 0, recency: 1000, half_life: 1h, task: 7, agent: 8}}\n"
              "tokenizer: {encoding: cl100k_base}\n"
              "storage: {durability: none, retention: {age: 1d12h, size: 16384GiB,"
@@ -346,6 +349,8 @@ static void test_sections(void **state)
     assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_ALLOW);
     assert_int_equal(config->tasks.stalled_after_ms, 5400000);
     assert_int_equal(config->spine.search_timeout_ms, 200);
+    assert_int_equal(config->spine.cache_bytes, 1 << 30);
+    assert_int_equal(config->spine.write, EXPORTER_SPINE_WRITE_LOCAL);
     assert_false(config->spine.stemming);
     assert_int_equal(config->spine.boosts.importance, 0);
     assert_int_equal(config->spine.boosts.recency, 1000);

@@ -36,6 +36,7 @@ struct handoff_embedded {
     int64_t search_timeout_ms;
     struct handoff_memory_index *index;
     _Atomic(int) memories, pins; /* enum handoff_embedded_some; any thread */
+    bool has_copies; /* the table memory_copies, see copies.h; constant */
 };
 
 static inline struct handoff_embedded *handoff_embedded_of(struct handoff_spine *spine)
@@ -82,6 +83,16 @@ enum handoff_spine_progress handoff_embedded_pin(struct handoff_spine *,
                                                  struct handoff_spine_pin *);
 enum handoff_spine_progress handoff_embedded_keep_tokens(struct handoff_spine *,
                                                          struct handoff_spine_keep_tokens *);
+
+/* Likewise, for copies.c: the memory as it is, at a new place and with a new version; `old` is the
+   row in whose place it comes, or 0. On the writer's thread. */
+enum handoff_code handoff_embedded_write_row(const struct handoff_embedded *embedded,
+                                             struct handoff_db *db, int64_t old,
+                                             struct handoff_memory *memory,
+                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code handoff_embedded_remove_row(const struct handoff_embedded *embedded,
+                                              struct handoff_db *db, int64_t seq,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* read.c: `run` on a reader thread; then the call is done on its mailbox's loop */
 enum handoff_spine_progress handoff_embedded_read(struct handoff_spine *spine,

@@ -378,6 +378,20 @@ static bool keep_snippet(struct resolving *on, struct handoff_found_memory *foun
     return true;
 }
 
+static enum handoff_code read_age(struct resolving *on, struct handoff_memory *memory)
+{
+    if (!on->embedded->has_copies)
+        return HANDOFF_OK;
+    sqlite3_stmt *copy =
+        handoff_db_statement(on->db, "SELECT fetched FROM memory_copies WHERE seq = ?1", on->error);
+    if (!copy)
+        return handoff_db_failure(on->db, NULL);
+    sqlite3_bind_int64(copy, 1, memory->version);
+    if (handoff_db_row(copy))
+        memory->copied_ms = sqlite3_column_int64(copy, 0);
+    return handoff_db_end(on->db, copy, on->error);
+}
+
 static bool is_of_task(const struct handoff_spine_resolve *resolve,
                        const struct handoff_memory *memory)
 {
@@ -427,7 +441,8 @@ static enum handoff_code read_memory(struct resolving *on, const struct choice *
     if (!measure_found(on, choice, found))
         return handoff_error_no_memory(on->error);
     on->resolve->found_count++;
-    return read_tokens(on, found);
+    code = read_age(on, &found->memory);
+    return code == HANDOFF_OK ? read_tokens(on, found) : code;
 }
 
 /* Equal ones: the newest first, as the search has them, so that pages of a list fit together. */

@@ -237,24 +237,24 @@ static enum handoff_code insert(struct handoff_db *db, const struct handoff_memo
     return handoff_db_do(db, insert, error);
 }
 
+/* `old`: the row in whose place it comes; 0: none. */
 static enum handoff_code replace(const struct handoff_embedded *embedded, struct handoff_db *db,
-                                 const struct stored *old, struct handoff_spine_put *put,
+                                 int64_t old, struct handoff_memory *memory, const void *prepared,
                                  int64_t scope, struct handoff_error *error)
 {
-    struct handoff_memory *memory = &put->memory;
     struct base_buffer tags = {0};
     enum handoff_code code = HANDOFF_OK;
     handoff_embedded_join_tags(memory, &tags);
     if (tags.failed)
         code = handoff_error_no_memory(error);
-    if (code == HANDOFF_OK && old->seq != 0)
-        code = remove_seq(embedded, db, old->seq, error);
+    if (code == HANDOFF_OK && old != 0)
+        code = remove_seq(embedded, db, old, error);
     if (code == HANDOFF_OK)
         code = take_place(db, scope, &memory->version, error);
     if (code == HANDOFF_OK)
         code = insert(db, memory, base_buffer_span(&tags), error);
     if (code == HANDOFF_OK)
-        code = handoff_memory_index_put(embedded->index, memory, put->prepared, error);
+        code = handoff_memory_index_put(embedded->index, memory, prepared, error);
     base_buffer_free(&tags);
     return code;
 }
@@ -365,6 +365,30 @@ static enum handoff_code forget_scope(struct handoff_db *db, int64_t number,
     return handoff_db_do(db, forget, error);
 }
 
+enum handoff_code handoff_embedded_write_row(const struct handoff_embedded *embedded,
+                                             struct handoff_db *db, int64_t old,
+                                             struct handoff_memory *memory,
+                                             struct handoff_error *error)
+{
+    int64_t scope = 0;
+    enum handoff_code code = HANDOFF_OK;
+    if (memory->scope.size > 0)
+        code = find_or_number_scope(embedded, db, memory->scope, &scope, error);
+    if (code == HANDOFF_OK)
+        code = replace(embedded, db, old, memory, NULL, scope, error);
+    if (code == HANDOFF_OK && old != 0)
+        code = forget_scope(db, handoff_scope_of(old), error);
+    return code;
+}
+
+enum handoff_code handoff_embedded_remove_row(const struct handoff_embedded *embedded,
+                                              struct handoff_db *db, int64_t seq,
+                                              struct handoff_error *error)
+{
+    enum handoff_code code = remove_seq(embedded, db, seq, error);
+    return code == HANDOFF_OK ? forget_scope(db, handoff_scope_of(seq), error) : code;
+}
+
 static enum handoff_code keep_put_tokens(struct handoff_db *db, const struct handoff_spine_put *put,
                                          struct handoff_error *error)
 {
@@ -399,13 +423,15 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
     put->created = old.seq == 0;
     put->memory.pinned = put->pin == HANDOFF_PIN_KEEP ? old.pinned : put->pin == HANDOFF_PIN_YES;
     put->memory.updated_ms = base_wall_ms(embedded->clock);
-    put->memory.created_ms = old.seq ? old.created_ms : put->memory.updated_ms;
+    put->memory.created_ms = put->created_ms ? put->created_ms
+                             : old.seq       ? old.created_ms
+                                             : put->memory.updated_ms;
     if (put->memory.scope.size > 0) /* a new scope has no pins: what follows refuses nothing then */
         code = find_or_number_scope(embedded, db, put->memory.scope, &scope, error);
     if (code == HANDOFF_OK && put->memory.pinned && !old.pinned)
         code = check_pins(db, &embedded->spine, scope, error);
     if (code == HANDOFF_OK)
-        code = replace(embedded, db, &old, put, scope, error);
+        code = replace(embedded, db, old.seq, &put->memory, put->prepared, scope, error);
     return code == HANDOFF_OK ? keep_put_tokens(db, put, error) : code;
 }
 
@@ -474,8 +500,7 @@ static enum handoff_code run_remove(struct handoff_store_job *job, struct handof
         find_changing(db, remove->id, &remove->scopes, remove->caller, &old, error);
     if (code != HANDOFF_OK)
         return code;
-    code = remove_seq(scratch_of(job)->embedded, db, old.seq, error);
-    return code == HANDOFF_OK ? forget_scope(db, handoff_scope_of(old.seq), error) : code;
+    return handoff_embedded_remove_row(scratch_of(job)->embedded, db, old.seq, error);
 }
 
 enum handoff_spine_progress handoff_embedded_remove(struct handoff_spine *spine,

@@ -25,7 +25,8 @@ const char handoff_http_usual_table[] =
     "\"put\":{\"method\":\"PUT\",\"path\":\"/v1/memories/"
     "{id}\",\"body\":{\"content\":\"{content}\","
     "\"summary\":\"{summary}\",\"importance\":\"{importance}\",\"tags\":\"{tags}\","
-    "\"metadata\":\"{metadata}\",\"pinned\":\"{pinned}\",\"scope\":\"{scope}\"}},"
+    "\"metadata\":\"{metadata}\",\"pinned\":\"{pinned}\",\"scope\":\"{scope}\","
+    "\"agent\":\"{agent}\",\"task_id\":\"{task_id}\",\"created_at\":\"{created_at}\"}},"
     "\"delete\":{\"method\":\"DELETE\",\"path\":\"/v1/memories/{id}\"}}}";
 
 /* ---- rows ------------------------------------------------------------------------------------ */

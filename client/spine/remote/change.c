@@ -167,7 +167,9 @@ static void fill_put(struct handoff_spine_put *put, const struct handoff_memory 
     memory->pinned =
         put->pin == HANDOFF_PIN_YES || (put->pin == HANDOFF_PIN_KEEP && exists && old->pinned);
     memory->updated_ms = base_wall_ms(&base_clock_system);
-    memory->created_ms = exists && old->created_ms ? old->created_ms : memory->updated_ms;
+    memory->created_ms = put->created_ms             ? put->created_ms
+                         : exists && old->created_ms ? old->created_ms
+                                                     : memory->updated_ms;
     memory->version = 0;
 }
 

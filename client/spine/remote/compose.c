@@ -6,6 +6,7 @@
 #include "client/model/model.h"
 #include "client/spine/remote/table.h"
 #include "lib/base/json.h"
+#include "lib/base/rfc3339.h"
 
 /* ---- templates ------------------------------------------------------------------------------- */
 
@@ -32,6 +33,13 @@ static void write_text_or_null(struct base_buffer *out, struct base_span text)
         base_buffer_text(out, "null");
 }
 
+static void write_time(struct base_buffer *out, int64_t wall_ms)
+{
+    char text[BASE_RFC3339_SIZE];
+    base_rfc3339_format(wall_ms, text);
+    base_json_write_string(out, base_span_text(text));
+}
+
 static bool write_memory_value(struct base_buffer *out, struct base_span name,
                                const struct handoff_memory *memory)
 {
@@ -55,6 +63,8 @@ static bool write_memory_value(struct base_buffer *out, struct base_span name,
         write_text_or_null(out, memory->agent);
     else if (is_called(name, "{task_id}"))
         write_text_or_null(out, memory->task_id);
+    else if (is_called(name, "{created_at}"))
+        write_time(out, memory->created_ms);
     else
         return false;
     return true;
