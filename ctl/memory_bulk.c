@@ -468,7 +468,8 @@ static int import_text(struct import *import, const char *path, const struct sta
         return CTL_FAILED;
     }
     begin_place(import, path, found);
-    import->progress = ctl_progress_begin("imported bytes", import->size - import->place, import->size);
+    import->progress =
+        ctl_progress_begin("imported bytes", import->size - import->place, import->size);
     int code = import_lines(import);
     ctl_many_end(import->many);
     return end_import(import, code);
