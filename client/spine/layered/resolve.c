@@ -263,7 +263,7 @@ static void note_answer_of_local(struct layering *layering)
 }
 
 /* What cannot be looked up here is as if it were not here: the copies are a help, and no more. */
-static void note_answer(struct layering *layering)
+static void note_layer_answer(struct layering *layering)
 {
     struct handoff_spine_resolve *outer = layering->outer;
     const struct handoff_spine_resolve *inner = &layering->inner;
@@ -318,7 +318,7 @@ static enum handoff_spine_progress go_on(struct layering *layering)
         if (handoff_spine_resolve(spine_of_layer(layering), &layering->inner) ==
             HANDOFF_SPINE_PENDING)
             return HANDOFF_SPINE_PENDING;
-        note_answer(layering);
+        note_layer_answer(layering);
     }
     end_layering(layering);
     return HANDOFF_SPINE_DONE;
@@ -328,7 +328,7 @@ static void layer_answered(struct handoff_spine_call *call)
 {
     struct layering *layering = BASE_CONTAINER_OF(call, struct layering, inner.call);
     BASE_CHECK_MAGIC(layering, LAYERING_MAGIC);
-    note_answer(layering);
+    note_layer_answer(layering);
     layering->layer++;
     if (go_on(layering) == HANDOFF_SPINE_DONE)
         layering->outer->call.done(&layering->outer->call);
