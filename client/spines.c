@@ -66,8 +66,8 @@ static enum handoff_code open_remote(struct handoff_client *client,
         return code;
     options.url = spine_url_of(given);
     options.table = spine_table_of(given);
-    return handoff_remote_spine_open(spine, wire_of(given), &options,
-                                     handoff_client_tell_shortage, client, error);
+    return handoff_remote_spine_open(spine, wire_of(given), &options, handoff_client_tell_shortage,
+                                     client, error);
 }
 
 /* In a store for them alone. */

@@ -118,7 +118,7 @@ static bool is_known_placeholder(struct base_span text, bool puts)
 {
     static const char *const names[] = {
         "{id}",   "{ids}",      "{query}",  "{limit}", "{content}", "{summary}", "{importance}",
-        "{tags}", "{metadata}", "{pinned}", "{scope}", "{agent}",   "{task_id}"};
+        "{tags}", "{metadata}", "{pinned}", "{scope}", "{agent}",   "{task_id}", "{created_at}"};
     enum { OF_ALL = 4, OF_PUT = sizeof names / sizeof *names };
     return handoff_remote_find_name(names, puts ? OF_PUT : OF_ALL, text.data) >= 0;
 }
