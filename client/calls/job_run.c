@@ -288,7 +288,7 @@ static bool is_next_due(const struct handoff_job_run *run)
 static void begin_due(struct handoff_job_run *run)
 {
     struct job_slot *slot;
-    while (run->at < run->npage && !run->reading && !run->leaving && is_next_due(run) &&
+    while (!run->reading && run->at < run->npage && !run->leaving && is_next_due(run) &&
            !has_begun_its_canary(run) && (slot = free_slot_of(run))) {
         slot->busy = true;
         slot->handoff = run->page[run->at++];
@@ -302,7 +302,7 @@ static void begin_due(struct handoff_job_run *run)
 static void begin_what_is_next(struct handoff_job_run *run)
 {
     begin_due(run);
-    if (run->at == run->npage && !run->last_page && !run->reading && !run->leaving &&
+    if (!run->reading && run->at == run->npage && !run->last_page && !run->leaving &&
         !has_begun_its_canary(run))
         ask_for_job_page(run);
 }
@@ -324,7 +324,7 @@ static void step_run(struct handoff_job_run *run)
         begin_what_is_next(run);
     if (!is_idle(run)) {
         if (!run->timer.link)
-            wake_run(run, run->at < run->npage ? STEP_MS : LOOK_MS);
+            wake_run(run, !run->reading && run->at < run->npage ? STEP_MS : LOOK_MS);
         return;
     }
     if (run->leaving)

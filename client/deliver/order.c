@@ -67,7 +67,10 @@ void handoff_delivery_join(struct handoff_delivery *delivery)
 void handoff_delivery_quit(struct handoff_delivery *delivery)
 {
     struct handoff_engine *engine = delivery->lane->engine;
-    const struct handoff_turn left = delivery->turn;
+    /* without its entry, which the neighbours in the list change under the lock of the shard */
+    const struct handoff_turn left = {.agent = delivery->turn.agent,
+                                      .feed = delivery->turn.feed,
+                                      .task_id = delivery->turn.task_id};
     handoff_turns_leave(&engine->turns, &delivery->turn);
     if (left.agent && !delivery->lane->closing &&
         atomic_load_explicit(&left.agent->ordered, memory_order_relaxed))

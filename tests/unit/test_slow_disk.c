@@ -204,6 +204,21 @@ static void count_agent(void *context, const struct handoff_agent_stats *agent)
     ++*(int *)context;
 }
 
+static void memory_was_put(void *context, const struct handoff_result *result)
+{
+    assert_int_equal(result->error.code, HANDOFF_OK);
+    *(bool *)context = true;
+}
+
+static void put_memory(void)
+{
+    static const char memory[] = "{\"content\":\"tabs\"}";
+    bool put = false;
+    handoff_memory_put(stage.loop, "tabs", memory, sizeof memory - 1, NULL, memory_was_put, &put);
+    while (!put)
+        handoff_loop_wait(stage.loop, 1000);
+}
+
 static void test_others_are_served_meanwhile(void **state)
 {
     static const enum handoff_code expected[QUESTIONS] = {
@@ -211,7 +226,8 @@ static void test_others_are_served_meanwhile(void **state)
     (void)state;
     struct handoff_stats stats;
     int agents = 0;
-    send_one(); /* from here on it is known that nothing is pinned */
+    send_one();   /* from here on it is known that nothing is pinned */
+    put_memory(); /* and that something is stored: else nothing is looked for */
     base_thread_serves();
     set_closed(true);
     ask_everything();
