@@ -128,10 +128,10 @@ struct handoff_delivery {
        has the first nlent and reads no further */
     struct handoff_attempt_record *records, **last_record;
     size_t nrecords, nlent;
-    struct handoff_delivery_record *usual_record; /* a second is needed only while the disk fails;
-                                                     NULL: nothing was attempted yet */
-    int64_t seq;                                  /* 0: not accepted yet */
-    struct handoff_progress_note *progress;       /* the newest; NULL: none was told */
+    struct handoff_delivery_record usual_record; /* a second is needed only while the disk fails. In
+                                                    place: no attempt goes unrecorded for memory */
+    int64_t seq;                                 /* 0: not accepted yet */
+    struct handoff_progress_note *progress;      /* the newest; NULL: none was told */
     const struct handoff_progress_note *lent_progress; /* the store has it; NULL: none */
     bool progress_changed;                             /* it is not written yet */
     struct base_buffer gaps; /* memories that its receiver lacked (client/model/gaps.h), as the

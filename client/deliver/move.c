@@ -126,7 +126,6 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
     BASE_CHECK(LIST_EMPTY(&delivery->watches));
     handoff_settings_release(&delivery->settings);
     base_free(delivery->progress);
-    base_free(delivery->usual_record);
     base_free(delivery->accepting);
     base_buffer_free(&delivery->gaps);
     handoff_delivery_clear_protocol(delivery);

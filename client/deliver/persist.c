@@ -79,18 +79,17 @@ void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *a
    next write if it is still there. */
 static void queue_record(struct handoff_delivery *delivery)
 {
-    struct handoff_delivery_record *made;
+    struct handoff_delivery_record *made = &delivery->usual_record;
     delivery->has_attempt &= !delivery->attempt_recorded;
     delivery->attempt_recorded = false;
     if (!delivery->has_attempt)
         return;
-    if (!delivery->usual_record)
-        delivery->usual_record = base_malloc(sizeof *delivery->usual_record);
-    made = delivery->usual_record_used ? base_arena_alloc(&delivery->arena, sizeof *made)
-                                       : delivery->usual_record;
+    if (delivery->usual_record_used)
+        made = base_arena_alloc(&delivery->arena, sizeof *made);
+    else
+        delivery->usual_record_used = true;
     if (!made)
         return;
-    delivery->usual_record_used = true;
     const struct handoff_attempt *attempt = &delivery->attempt;
     made->record = (struct handoff_attempt_record){.attempt = *attempt};
     made->record.attempt.error = lend(made->error, sizeof made->error, attempt->error);
@@ -106,7 +105,7 @@ static void take_back_records(struct handoff_delivery *delivery, bool recorded)
     for (; recorded && delivery->nlent > 0; delivery->nlent--) {
         struct handoff_attempt_record *done = delivery->records;
         delivery->records = done->next;
-        if (delivery->usual_record && done == &delivery->usual_record->record)
+        if (done == &delivery->usual_record.record)
             delivery->usual_record_used = false;
         if (--delivery->nrecords == 0)
             delivery->last_record = &delivery->records;
