@@ -69,9 +69,13 @@ struct handoff_loop {
     struct handoff_lane *lane;                                   /* its mailbox is the loop's */
     size_t pending;                                              /* answers to come */
     TAILQ_HEAD(handoff_assemblies, handoff_assembly) assemblies; /* those under way */
+    TAILQ_HEAD(handoff_followers, handoff_follower) followers;   /* of inboxes, on this loop */
     struct base_arena spare[HANDOFF_SPARE_ARENAS]; /* of assemblies that ended, for the next */
     size_t nspare;
 };
+
+/* Tells those who follow an inbox and do not wait for a handoff that this is over. */
+void handoff_followers_end(struct handoff_loop *loop);
 
 /* Tells the observer, if there is one. */
 void handoff_client_tell(const struct handoff_client *client, const struct handoff_event *event);

@@ -832,6 +832,36 @@ struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name,
 /* The puller went away: `pulled` is called soon, maybe with a handoff that was on its way. */
 void handoff_pull_withdraw(struct handoff_puller *pull);
 
+/* Follows an inbox: one handoff after the other, as long as the follower holds fewer leases than it
+   may. A lease is held until the handoff is acknowledged, declined or taken back, or it runs out.
+ */
+struct handoff_follower;
+enum { HANDOFF_FOLLOW_LEASES_MAX = 32 };
+struct handoff_follow_options {
+    const char *agent;
+    unsigned leases;        /* 1 to HANDOFF_FOLLOW_LEASES_MAX */
+    const char *last_event; /* the last handoff that a client has which follows again, or the id
+                               before the first; what it was given after that is offered again at
+                               once. NULL, or one that is not known: what it may have been given
+                               stays leased. */
+};
+/* A handoff that was asked for; whether somebody takes it, as for `pulled`: if not, the follower is
+   gone. Without an envelope it is gone too: the agent no longer pulls (error), another client
+   follows in its place, or the loop ends. */
+typedef bool handoff_given(void *context, const struct handoff_pulled *got);
+/* `given` is called on the loop, and never within a call. `first_id` is what a client has as its
+   last event before the first handoff; "": it knows that already. NULL: unknown_agent, invalid,
+   out_of_memory. */
+struct handoff_follower *handoff_follow(struct handoff_loop *loop,
+                                        const struct handoff_follow_options *options,
+                                        handoff_given *given, void *context, char first_id[37],
+                                        struct handoff_error *error);
+/* Asks for one handoff; not while one is asked for. */
+void handoff_follow_next(struct handoff_follower *follower);
+/* The client went away, and `given` is not called any more. `lost`: so many of the handoffs that it
+   was given last did not reach it, and are offered again at once. Not within `given`. */
+void handoff_follow_end(struct handoff_follower *follower, unsigned lost);
+
 /* ---- memories ------------------------------------------------------------------------------ */
 
 enum { HANDOFF_MEMORY_ID_MAX = 128 }; /* bytes of an id, of A-Z a-z 0-9 . _ : - */

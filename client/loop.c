@@ -22,6 +22,7 @@ enum handoff_code handoff_loop_open_on(struct handoff_loop **loop, struct handof
     made->magic = HANDOFF_LOOP_MAGIC;
     made->client = client;
     TAILQ_INIT(&made->assemblies);
+    TAILQ_INIT(&made->followers);
     enum handoff_code code = handoff_lane_new(&made->lane, client->engine, host, error);
     if (code != HANDOFF_OK) {
         base_free(made);
@@ -89,6 +90,7 @@ void handoff_loop_stop(struct handoff_loop *loop)
     handoff_job_runs_end(loop);
     handoff_catch_ups_end(loop);
     handoff_client_cancel_assemblies(loop);
+    handoff_followers_end(loop);
     handoff_lane_stop(loop->lane);
 }
 

@@ -130,7 +130,7 @@ struct handoff_call_input {
             const char *reason;
         } discard, take_back;
         struct {
-            int64_t wait_ms;
+            int64_t wait_ms, leases;
         } pull;
     };
 };

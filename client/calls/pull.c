@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pulls handoffs from an agent's inbox. On the loop's thread. */
-#include "client/client.h"
+#include "client/calls/pull.h"
+
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -33,50 +34,54 @@ static void given_back(struct handoff_reply *reply)
     base_free(back);
 }
 
-/* If out of memory, the lease expires. */
-static void give_back(const struct handoff_puller *pull)
+void handoff_give_back(struct handoff_loop *loop, const struct base_uuid *id, uint32_t attempt)
 {
     struct giving_back *back = base_calloc(1, sizeof *back);
     if (!back)
         return;
     back->magic = GIVING_BACK_MAGIC;
-    back->loop = pull->loop;
-    back->reply.lane = pull->loop->lane;
+    back->loop = loop;
+    back->reply.lane = loop->lane;
     back->reply.told = given_back;
-    back->reply.id = pull->request.id;
+    back->reply.id = *id;
     back->reply.word = HANDOFF_WORD_RETURN;
-    back->reply.attempt = pull->request.attempt;
-    back->loop->pending++;
-    handoff_engine_reply(back->loop->client->engine, &back->reply);
+    back->reply.attempt = attempt;
+    loop->pending++;
+    handoff_engine_reply(loop->client->engine, &back->reply);
+}
+
+void handoff_pulled_fill(struct handoff_pulled *got, const struct handoff_poller_request *request)
+{
+    *got = (struct handoff_pulled){.envelope = request->envelope,
+                                   .size = request->envelope_size,
+                                   .rendering = request->rendering,
+                                   .attempt = request->attempt,
+                                   .lease_ms = request->lease_ms};
+    handoff_error_clear(&got->error);
+    if (!got->envelope)
+        return;
+    base_uuid_format(&request->id, got->id);
+    got->task_id = request->chain[HANDOFF_CHAIN_TASK];
+    got->root_id = request->chain[HANDOFF_CHAIN_ROOT];
+    got->previous_id = request->chain[HANDOFF_CHAIN_PREVIOUS];
 }
 
 static void pull_told(struct handoff_poller_request *request)
 {
     struct handoff_puller *pull = BASE_CONTAINER_OF(request, struct handoff_puller, request);
     BASE_CHECK_MAGIC(pull, PULL_MAGIC);
-    struct handoff_pulled got = {.envelope = request->envelope,
-                                 .size = request->envelope_size,
-                                 .rendering = request->rendering,
-                                 .attempt = request->attempt,
-                                 .lease_ms = request->lease_ms};
-    handoff_error_clear(&got.error);
-    if (got.envelope) {
-        base_uuid_format(&request->id, got.id);
-        got.task_id = request->chain[HANDOFF_CHAIN_TASK];
-        got.root_id = request->chain[HANDOFF_CHAIN_ROOT];
-        got.previous_id = request->chain[HANDOFF_CHAIN_PREVIOUS];
-    }
+    struct handoff_pulled got;
+    handoff_pulled_fill(&got, request);
     bool taken = pull->pulled(pull->context, &got);
     if (got.envelope && !taken)
-        give_back(pull);
+        handoff_give_back(pull->loop, &request->id, request->attempt);
     base_free(request->envelope);
     pull->loop->pending--;
     pull->magic = 0;
     base_free(pull);
 }
 
-/* An agent with a url is sent its handoffs: its inbox would stay empty for ever. */
-static enum handoff_code check_puller(struct handoff_agents *agents, struct handoff_agent *agent,
+enum handoff_code handoff_check_pulls(struct handoff_agents *agents, struct handoff_agent *agent,
                                       const char *name, struct handoff_error *error)
 {
     struct handoff_settings *settings = agent ? handoff_agent_settings(agent) : NULL;
@@ -100,7 +105,7 @@ struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name,
     struct handoff_pulled refusal = {0};
     struct handoff_agent *agent = handoff_agents_find(loop->client->agents, base_span_text(name));
     struct handoff_puller *pull = NULL;
-    if (check_puller(loop->client->agents, agent, name, &refusal.error) == HANDOFF_OK) {
+    if (handoff_check_pulls(loop->client->agents, agent, name, &refusal.error) == HANDOFF_OK) {
         pull = base_calloc(1, sizeof *pull);
         if (!pull)
             handoff_error_no_memory(&refusal.error);

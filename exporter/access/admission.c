@@ -188,15 +188,19 @@ static void respond_forbidden(struct exporter_request *request, const char *deta
     exporter_respond_problem(request, &problem);
 }
 
-bool exporter_admission_authorize(struct exporter_request *request)
+static bool is_authorized(const struct exporter_request *request)
 {
     const char *agent = exporter_request_caller(request);
     const enum handoff_call_access access = request->match.route->access;
-    if (agent == NULL || access == HANDOFF_FOR_ALL)
+    return agent == NULL || access == HANDOFF_FOR_ALL ||
+           (access == HANDOFF_FOR_NAMED && strcmp(exporter_request_param(request, 0), agent) == 0);
+}
+
+bool exporter_admission_authorize(struct exporter_request *request)
+{
+    if (is_authorized(request))
         return true;
-    if (access == HANDOFF_FOR_NAMED && strcmp(exporter_request_param(request, 0), agent) == 0)
-        return true;
-    if (access == HANDOFF_FOR_NAMED)
+    if (request->match.route->access == HANDOFF_FOR_NAMED)
         respond_forbidden(request, "an agent may call this only for itself",
                           exporter_request_param(request, 0));
     else
@@ -204,18 +208,31 @@ bool exporter_admission_authorize(struct exporter_request *request)
     return false;
 }
 
-bool exporter_admission_reauthorize(struct exporter_request *request)
+/* False: its token has been revoked, which is in `refusal`. */
+static bool is_known_still(struct exporter_request *request)
 {
     struct exporter_callers *callers = request->server->options.callers;
-    if (callers == NULL)
-        return true;
-    const enum exporter_caller_result result = exporter_callers_authenticate(
-        callers, exporter_request_header(request, "Authorization"), &request->caller);
-    if (result == EXPORTER_CALLER_KNOWN)
+    const enum exporter_caller_result result =
+        callers == NULL
+            ? EXPORTER_CALLER_KNOWN
+            : exporter_callers_authenticate(
+                  callers, exporter_request_header(request, "Authorization"), &request->caller);
+    if (result != EXPORTER_CALLER_KNOWN)
+        bar_stranger(request, result);
+    return result == EXPORTER_CALLER_KNOWN;
+}
+
+bool exporter_admission_reauthorize(struct exporter_request *request)
+{
+    if (is_known_still(request))
         return exporter_admission_authorize(request);
-    bar_stranger(request, result);
     exporter_respond_problem(request, &request->refusal);
     return false;
+}
+
+bool exporter_admission_holds(struct exporter_request *request)
+{
+    return is_known_still(request) && is_authorized(request);
 }
 
 size_t exporter_admission_headers(const struct exporter_request *request,

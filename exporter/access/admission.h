@@ -23,6 +23,8 @@ bool exporter_admission_authorize(struct exporter_request *request);
 
 /* The same once more, for a request that has waited: its token may have been revoked meanwhile. */
 bool exporter_admission_reauthorize(struct exporter_request *request);
+/* The same for one whose answer has begun: nothing is answered. */
+bool exporter_admission_holds(struct exporter_request *request);
 
 /* Headers that every answer to this request carries; answers how many were written. They live until
  * the loop's next turn. */

@@ -19,7 +19,10 @@ static void note_disconnect(struct exporter_connection *connection)
         return; /* it is told by what reads or writes there */
     log_debug("client_disconnected", LOG_STR("listener", connection->server->options.listener),
               LOG_STR("peer", connection->peer));
-    exporter_request_cancel(connection->waiting);
+    if (connection->waiting->state == REQUEST_DEFERRED)
+        exporter_request_cancel(connection->waiting);
+    else
+        exporter_request_wake_stream(connection->waiting);
 }
 
 static void ended(struct base_watch *watch, uint32_t events)

@@ -267,6 +267,7 @@ void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, vo
     BASE_CHECK_MAGIC(request, REQUEST_MAGIC);
     BASE_CHECK(request->state != REQUEST_DEFERRED);
     *context = NULL;
+    exporter_request_close_stream(request);
     if (request->state == REQUEST_ANSWERED)
         server->sending--;
     exporter_held_drop(request->connection, request->answer_size);

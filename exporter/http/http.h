@@ -129,14 +129,22 @@ struct exporter_reply {
 void exporter_respond(struct exporter_request *request, const struct exporter_reply *reply);
 
 /* A body that is made while it is sent. Its length is not known beforehand. */
-enum { EXPORTER_STREAM_LATER = 0, EXPORTER_STREAM_END = -1, EXPORTER_STREAM_FAILED = -2 };
+enum {
+    EXPORTER_STREAM_LATER = 0,
+    EXPORTER_STREAM_END = -1,
+    EXPORTER_STREAM_FAILED = -2,
+    EXPORTER_STREAM_WAIT = -3,
+};
 
 struct exporter_stream {
     /* Fills up to `max` bytes and answers how many; LATER, if it takes longer than a turn of the
-     * loop may: it is called again in the next one; END; or FAILED, which cuts the connection, so
-     * that the client cannot take the answer for whole. */
+     * loop may: it is called again in the next one; WAIT, if there is nothing to send: it is called
+     * again after exporter_request_wake_stream; END; or FAILED, which cuts the connection, so that
+     * the client cannot take the answer for whole. Once it is called, what it filled before is with
+     * the kernel. */
     ssize_t (*read)(void *arg, char *bytes, size_t max);
-    /* Called once, when the answer is over or the client went away. */
+    /* Called once, when the answer is over or the client went away. The request is gone after that.
+     */
     void (*close)(void *arg);
     void *arg;
 };
@@ -144,6 +152,10 @@ struct exporter_stream {
 /* `reply` without bytes. The stream is closed even where the request cannot be answered. */
 void exporter_respond_stream(struct exporter_request *request, const struct exporter_reply *reply,
                              const struct exporter_stream *stream);
+
+/* There is something to send, or the stream is over; until it is closed. Harmless where the stream
+ * does not wait. */
+void exporter_request_wake_stream(struct exporter_request *request);
 
 /* The connection is cut `delay_ms` from now unless the answer is complete by then. Replaces the
  * listener's own limit for sending; to be called before the answer. */

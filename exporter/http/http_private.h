@@ -39,6 +39,7 @@ enum {
 };
 
 struct exporter_input;
+struct exporter_sending;
 struct exporter_tls;
 
 /* What a connection is doing. Those that can be spared come first, in that order (crowd.h). */
@@ -105,6 +106,7 @@ struct exporter_server {
     unsigned counts[EXPORTER_PHASES];                         /* how many each queue has */
     unsigned open;                                            /* in all */
     struct exporter_requests deferred;
+    struct exporter_requests streams; /* answers that are made while they are sent */
     struct exporter_polls polls;
     struct exporter_held held;
     struct base_timer sweep;
@@ -166,8 +168,10 @@ struct exporter_request {
     bool is_soon; /* the answer: who stops sending has not left, but waits for it */
     void (*cancelled)(void *arg);
     void *cancelled_arg;
-    LIST_ENTRY(exporter_request) entry;
-    void (*end_poll)(void *arg); /* polls.h; NULL: it is none, or was asked to end */
+    LIST_ENTRY(exporter_request) entry; /* deferred, or a stream */
+    struct exporter_sending *sending;   /* http_respond.c; NULL: it is no stream */
+    void (*end_poll)(void *arg);        /* polls.h; NULL: it is none, or was asked to end */
+    bool keeps_place;                   /* of a poll, until its answer is over */
     TAILQ_ENTRY(exporter_request) poll_entry;
     /* while its answer is one of a bounded number */
     struct exporter_slots *slots; /* NULL: it is not */
@@ -184,6 +188,8 @@ bool exporter_request_take(struct exporter_request *request, const char *bytes, 
 void exporter_request_drop_body(struct exporter_request *request);
 /* The body is the caller's from now on, who frees it. */
 char *exporter_request_give_body(struct exporter_request *request);
+/* Its answer is over. */
+void exporter_request_close_stream(struct exporter_request *request);
 /* No answer is possible. */
 void exporter_request_abandon(struct exporter_request *request);
 

@@ -51,7 +51,8 @@ static void wake_connection(struct exporter_request *request)
 
 static void forget_deferral(struct exporter_request *request)
 {
-    exporter_polls_forget(request);
+    if (!request->keeps_place)
+        exporter_polls_forget(request);
     if (request->state == REQUEST_DEFERRED)
         LIST_REMOVE(request, entry);
 }
@@ -201,21 +202,84 @@ void exporter_respond(struct exporter_request *request, const struct exporter_re
     queue_response(request, reply, response);
 }
 
+/* ---- streams -------------------------------------------------------------------------------- */
+
+/* A stream while it is sent: libmicrohttpd's, and known to its request. */
+struct exporter_sending {
+    struct exporter_stream stream;
+    struct exporter_request *request; /* NULL: it is over */
+};
+
+/* Nothing is to be sent: the connection sleeps, and its client has all the time that we take. */
+static ssize_t rest(struct exporter_request *request)
+{
+    struct exporter_connection *connection = request->connection;
+    if (request->server->ending)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (connection->left)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    exporter_connection_enter(connection, EXPORTER_PHASE_WAITING);
+    connection->deadline_ms = INT64_MAX;
+    connection->waiting = request;
+    request->suspended = true;
+    MHD_suspend_connection(request->mhd);
+    return 0;
+}
+
+void exporter_request_wake_stream(struct exporter_request *request)
+{
+    BASE_CHECK_MAGIC(request, REQUEST_MAGIC);
+    if (!request->suspended)
+        return;
+    begin_sending(request);
+    wake_connection(request);
+}
+
 static ssize_t stream_read(void *arg, uint64_t position, char *bytes, size_t max)
 {
     (void)position;
-    struct exporter_stream *stream = arg;
-    const ssize_t length = stream->read(stream->arg, bytes, max);
+    struct exporter_sending *sending = arg;
+    const ssize_t length = sending->stream.read(sending->stream.arg, bytes, max);
+    if (length == EXPORTER_STREAM_WAIT)
+        return rest(sending->request);
     if (length == EXPORTER_STREAM_END)
         return MHD_CONTENT_READER_END_OF_STREAM;
     return length >= EXPORTER_STREAM_LATER ? length : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
-static void stream_close(void *arg)
+static void close_sending(struct exporter_sending *sending)
 {
-    struct exporter_stream *stream = arg;
-    stream->close(stream->arg);
-    free(stream);
+    if (sending->request == NULL)
+        return;
+    LIST_REMOVE(sending->request, entry);
+    sending->request->sending = NULL;
+    sending->request = NULL;
+    sending->stream.close(sending->stream.arg);
+}
+
+/* Either of these comes first. */
+static void free_sending(void *arg)
+{
+    close_sending(arg);
+    free(arg);
+}
+
+void exporter_request_close_stream(struct exporter_request *request)
+{
+    if (request->sending != NULL)
+        close_sending(request->sending);
+}
+
+/* Before it can be closed: the queue may refuse it. */
+static void queue_stream(struct exporter_request *request, const struct exporter_reply *reply,
+                         struct MHD_Response *response, struct exporter_sending *sending)
+{
+    forget_deferral(request);
+    request->state = REQUEST_HANDLING;
+    LIST_INSERT_HEAD(&request->server->streams, request, entry);
+    request->sending = sending;
+    sending->request = request;
+    queue_response(request, reply, response);
 }
 
 void exporter_respond_stream(struct exporter_request *request, const struct exporter_reply *reply,
@@ -223,17 +287,19 @@ void exporter_respond_stream(struct exporter_request *request, const struct expo
 {
     check_unanswered(request);
     struct MHD_Response *response = NULL;
-    struct exporter_stream *copy = malloc(sizeof *copy);
-    if (copy != NULL) {
-        *copy = *stream;
+    struct exporter_sending *sending = malloc(sizeof *sending);
+    if (sending != NULL) {
+        *sending = (struct exporter_sending){.stream = *stream};
         response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, stream_read,
-                                                     copy, stream_close);
+                                                     sending, free_sending);
     }
     if (response == NULL) {
-        free(copy);
+        free(sending);
         stream->close(stream->arg);
+        queue_response(request, reply, NULL);
+        return;
     }
-    queue_response(request, reply, response);
+    queue_stream(request, reply, response, sending);
 }
 
 void exporter_request_limit_sending(struct exporter_request *request, int64_t delay_ms)

@@ -24,20 +24,42 @@ static bool end_oldest(struct exporter_polls *polls)
     return true;
 }
 
-bool exporter_polls_defer(struct exporter_request *request, void (*cancelled)(void *arg),
-                          void (*end)(void *arg), void *arg)
+/* False: there is none, which was answered. */
+static bool take_poll_place(struct exporter_request *request)
 {
     static const struct exporter_problem too_many = {
         .code = HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
         .detail = "too many requests are waiting for a handoff; try again in a second"};
-    struct exporter_polls *polls = &request->server->polls;
-    if (!base_quota_take(&request->server->options.limits.room->polls) && !end_oldest(polls)) {
-        exporter_respond_problem(request, &too_many);
-        return false;
-    }
-    exporter_request_defer(request, cancelled, arg);
+    if (base_quota_take(&request->server->options.limits.room->polls) ||
+        end_oldest(&request->server->polls))
+        return true;
+    exporter_respond_problem(request, &too_many);
+    return false;
+}
+
+static void join_waiting(struct exporter_request *request, void (*end)(void *arg), void *arg)
+{
     request->end_poll = end;
-    TAILQ_INSERT_TAIL(&polls->waiting, request, poll_entry);
+    request->cancelled_arg = arg;
+    TAILQ_INSERT_TAIL(&request->server->polls.waiting, request, poll_entry);
+}
+
+bool exporter_polls_defer(struct exporter_request *request, void (*cancelled)(void *arg),
+                          void (*end)(void *arg), void *arg)
+{
+    if (!take_poll_place(request))
+        return false;
+    exporter_request_defer(request, cancelled, arg);
+    join_waiting(request, end, arg);
+    return true;
+}
+
+bool exporter_polls_keep(struct exporter_request *request, void (*end)(void *arg), void *arg)
+{
+    if (!take_poll_place(request))
+        return false;
+    request->keeps_place = true;
+    join_waiting(request, end, arg);
     return true;
 }
 

@@ -29,6 +29,10 @@ void exporter_polls_init(struct exporter_polls *polls);
 bool exporter_polls_defer(struct exporter_request *request, void (*cancelled)(void *arg),
                           void (*end)(void *arg), void *arg);
 
+/* The same for a request that is answered by a stream: it has its place until its
+ * handler forgets it (exporter_polls_forget), which it does before `arg` goes. */
+bool exporter_polls_keep(struct exporter_request *request, void (*end)(void *arg), void *arg);
+
 /* The request waits no longer; harmless for one that is no poll. */
 void exporter_polls_forget(struct exporter_request *request);
 

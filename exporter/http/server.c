@@ -391,6 +391,7 @@ struct exporter_server *exporter_server_start(int fd, const struct exporter_serv
     for (unsigned phase = 0; phase < EXPORTER_PHASES; phase++)
         TAILQ_INIT(&server->connections[phase]);
     LIST_INIT(&server->deferred);
+    LIST_INIT(&server->streams);
     exporter_polls_init(&server->polls);
     exporter_held_init(&server->held);
     server->sweep = (struct base_timer){.fire = sweep};
@@ -432,7 +433,11 @@ void exporter_server_quiesce(struct exporter_server *server)
 static void send_answers(struct exporter_server *server)
 {
     const int64_t until = base_monotonic_ms(&base_clock_system) + LAST_ANSWERS_MS;
+    struct exporter_request *stream;
     server->ending = true;
+    LIST_FOREACH (stream, &server->streams, entry) {
+        exporter_request_wake_stream(stream);
+    }
     while (server->sending > 0 && base_monotonic_ms(&base_clock_system) < until) {
         struct pollfd readable = {.fd = server->source.fd, .events = POLLIN};
         MHD_run(server->daemon);

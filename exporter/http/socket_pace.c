@@ -5,10 +5,12 @@
  */
 #include "exporter/http/socket_pace.h"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 /* Whether the kernel filled the structure up to `needed` bytes. */
@@ -32,4 +34,11 @@ int64_t exporter_socket_taken(int fd)
     if (!read_tcp_info(fd, &info, offsetof(struct tcp_info, tcpi_bytes_received)))
         return -1;
     return (int64_t)info.tcpi_bytes_acked;
+}
+
+int64_t exporter_socket_written(int fd)
+{
+    int waiting;
+    const int64_t taken = exporter_socket_taken(fd);
+    return taken >= 0 && ioctl(fd, SIOCOUTQ, &waiting) == 0 ? taken + waiting : -1;
 }

@@ -14,5 +14,8 @@ int64_t exporter_socket_silence_ms(int fd);
 /* How many bytes its machine has taken since the connection began. Of a TCP socket; -1 of any
  * other: what a unix socket has passed on is not counted, and its clients are of this machine. */
 int64_t exporter_socket_taken(int fd);
+/* How many bytes of answers the kernel has been given, of which the client's has taken
+   exporter_socket_taken; -1: it cannot tell. */
+int64_t exporter_socket_written(int fd);
 
 #endif

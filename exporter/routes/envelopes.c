@@ -7,11 +7,9 @@
  */
 #include "exporter/routes/calls.h"
 
-#include <string.h>
-#include <strings.h>
-
 #include "client/calls/call.h"
 #include "exporter/client_host.h"
+#include "exporter/http/accept.h"
 #include "exporter/http/pending_call.h"
 #include "exporter/routes/ask.h"
 
@@ -23,50 +21,23 @@ static const char *const content_types[] = {
 
 /* ---- what the caller reads ----------------------------------------------------------------- */
 
-/* One entry of Accept, without the blanks around it. */
-static bool names_type(const char *entry, size_t length, const char *type)
-{
-    const size_t size = strlen(type);
-    return length >= size && strncasecmp(entry, type, size) == 0 &&
-           (length == size || entry[size] == ';' || entry[size] == ' ');
-}
-
-static bool has_parameter(const char *entry, size_t length, const char *parameter)
-{
-    const size_t size = strlen(parameter);
-    for (size_t i = 0; i + size <= length; i++) {
-        if (strncasecmp(entry + i, parameter, size) == 0 &&
-            (i + size == length || strchr("; \t", entry[i + size]) != NULL))
-            return true;
-    }
-    return false;
-}
-
-static bool is_refused(const char *entry, size_t length)
-{
-    return has_parameter(entry, length, "q=0") || has_parameter(entry, length, "q=0.0");
-}
-
 /* The first entry that names something of ours decides; clients that list several mean the first.
  */
 static enum handoff_rendering rendering_of(struct exporter_request *request)
 {
-    const char *entry = exporter_request_header_list(request, "Accept");
-    while (entry != NULL && *entry != '\0') {
-        entry += strspn(entry, " \t,");
-        const size_t length = strcspn(entry, ",");
-        if (!is_refused(entry, length)) {
-            if (names_type(entry, length, "text/markdown"))
-                return HANDOFF_RENDER_MARKDOWN;
-            if (names_type(entry, length, HANDOFF_ENVELOPE_TYPE) &&
-                (has_parameter(entry, length, "version=1") ||
-                 has_parameter(entry, length, "version=\"1\"")))
-                return HANDOFF_RENDER_VERSION_1;
-            if (names_type(entry, length, HANDOFF_ENVELOPE_TYPE) ||
-                names_type(entry, length, "application/json") || names_type(entry, length, "*/*"))
-                return HANDOFF_RENDER_STORED;
-        }
-        entry += length;
+    const char *at = exporter_request_header_list(request, "Accept");
+    struct exporter_accepted accepted;
+    while (exporter_accept_next(&at, &accepted)) {
+        if (exporter_accept_names(&accepted, "text/markdown"))
+            return HANDOFF_RENDER_MARKDOWN;
+        if (exporter_accept_names(&accepted, HANDOFF_ENVELOPE_TYPE) &&
+            (exporter_accept_has(&accepted, "version=1") ||
+             exporter_accept_has(&accepted, "version=\"1\"")))
+            return HANDOFF_RENDER_VERSION_1;
+        if (exporter_accept_names(&accepted, HANDOFF_ENVELOPE_TYPE) ||
+            exporter_accept_names(&accepted, "application/json") ||
+            exporter_accept_names(&accepted, "*/*"))
+            return HANDOFF_RENDER_STORED;
     }
     return HANDOFF_RENDER_STORED;
 }

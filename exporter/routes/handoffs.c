@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls about handoffs, tasks, parked handoffs, agents and inboxes: each asks the client, and
+ * Calls about handoffs, tasks, parked handoffs and agents: each asks the client, and
  * answers with its JSON.
  *
  * On the loop of the request; the client answers there too.
@@ -15,18 +15,12 @@
 
 #include "client/calls/call.h"
 #include "client/calls/preview.h"
-#include "exporter/access/admission.h"
 #include "exporter/client_host.h"
 #include "exporter/http/pending_call.h"
-#include "exporter/http/polls.h"
 #include "exporter/http/prefer.h"
 #include "exporter/http/problem.h"
 #include "exporter/routes/ask.h"
 #include "lib/base/check.h"
-
-enum {
-    PULLING_MAGIC = 0x70756c6c,
-};
 
 static struct handoff_loop *handoffs_loop(const struct exporter_request *request, void *context)
 {
@@ -471,145 +465,4 @@ void exporter_call_reset_agent(struct exporter_request *request, void *context)
     if (pending != NULL)
         handoff_reset_agent(handoffs_loop(request, context), exporter_request_input(request)->id,
                             exporter_pending_call_done, pending);
-}
-
-/* ---- the inbox --------------------------------------------------------------------------------
- */
-
-/* A request that waits for a handoff. Freed when the client has told, which it does also after the
- * request was cancelled. */
-struct pulling {
-    unsigned magic;
-    struct exporter_request *request; /* NULL once it was cancelled */
-    struct handoff_puller *pull;      /* NULL once it was told */
-    bool told;
-};
-
-/* Behind the others; value NULL: none. */
-static void add_chain_header(struct exporter_reply *reply, const char *name, const char *value)
-{
-    size_t count = 0;
-    while (reply->headers[count].name != NULL)
-        count++;
-    if (value != NULL)
-        reply->headers[count] = (struct exporter_header){name, value};
-}
-
-static void respond_pulled(struct exporter_request *request, const struct handoff_pulled *got)
-{
-    static const char *const types[] = {[HANDOFF_RENDER_STORED] = HANDOFF_ENVELOPE_TYPE_2,
-                                        [HANDOFF_RENDER_VERSION_1] = HANDOFF_ENVELOPE_TYPE_1,
-                                        [HANDOFF_RENDER_MARKDOWN] = HANDOFF_BRIEF_TYPE};
-    char attempt[16], lease[24];
-    if (got->error.code != HANDOFF_OK) {
-        exporter_respond_error(request, &got->error);
-        return;
-    }
-    if (got->envelope == NULL) {
-        exporter_respond(request, &(struct exporter_reply){.status = 204});
-        return;
-    }
-    snprintf(attempt, sizeof attempt, "%u", got->attempt);
-    snprintf(lease, sizeof lease, "%" PRId64, got->lease_ms / 1000);
-    struct exporter_reply reply = {
-        .status = 200,
-        .content_type = types[got->rendering],
-        .headers = {{"Handoff-Id", got->id},
-                    {"Handoff-Attempt", attempt},
-                    {"Handoff-Lease-Seconds", lease}},
-        .bytes = got->envelope,
-        .length = got->size,
-        .body = EXPORTER_BODY_COPY,
-    };
-    add_chain_header(&reply, "Handoff-Task-Id", got->task_id);
-    add_chain_header(&reply, "Handoff-Root-Id", got->root_id);
-    add_chain_header(&reply, "Handoff-Previous-Id", got->previous_id);
-    exporter_respond(request, &reply);
-}
-
-/* Answers the poller; true: it takes the handoff. Nothing is handed to one that has just left, as
- * it would be lost until its lease ran out, nor to one whose token a reload has revoked. */
-static bool give_pulled(struct exporter_request *request, const struct handoff_pulled *got)
-{
-    const struct handoff_pulled nothing = {.error = {.code = HANDOFF_OK}};
-    const bool gives = got->envelope != NULL;
-    if (gives && exporter_request_has_left(request)) {
-        respond_pulled(request, &nothing);
-        return false;
-    }
-    if (gives && !exporter_admission_reauthorize(request))
-        return false;
-    respond_pulled(request, got);
-    return true;
-}
-
-static bool pulled(void *arg, const struct handoff_pulled *got)
-{
-    struct pulling *pulling = arg;
-    BASE_CHECK_MAGIC(pulling, PULLING_MAGIC);
-    const bool taken = pulling->request != NULL && give_pulled(pulling->request, got);
-    pulling->told = true;
-    if (pulling->pull != NULL) { /* else the call that began it frees */
-        pulling->magic = 0;
-        free(pulling);
-    }
-    return taken;
-}
-
-static void pull_cancelled(void *arg)
-{
-    struct pulling *pulling = arg;
-    BASE_CHECK_MAGIC(pulling, PULLING_MAGIC);
-    pulling->request = NULL;
-    if (pulling->pull != NULL)
-        handoff_pull_withdraw(pulling->pull);
-}
-
-/* As if its time were over; a handoff that is on its way is still given. */
-static void end_pull(void *arg)
-{
-    struct pulling *pulling = arg;
-    BASE_CHECK_MAGIC(pulling, PULLING_MAGIC);
-    if (pulling->pull != NULL)
-        handoff_pull_withdraw(pulling->pull);
-}
-
-/* HEAD would lease a handoff and deliver it to no one. */
-static bool shows_what_it_takes(struct exporter_request *request)
-{
-    static const struct exporter_problem no_body = {
-        .code = HANDOFF_ERR_METHOD_NOT_ALLOWED,
-        .detail = "HEAD cannot pull a handoff, because its response has no body; use GET",
-        .allowed = "GET",
-        .header = {"Allow", "GET, OPTIONS"}};
-    if (strcmp(exporter_request_method(request), "HEAD") != 0)
-        return true;
-    exporter_respond_problem(request, &no_body);
-    return false;
-}
-
-void exporter_call_pull_handoff(struct exporter_request *request, void *context)
-{
-    static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
-                                                      .detail = "out of memory (request)"};
-    const struct handoff_call_input *input = exporter_request_input(request);
-    if (!shows_what_it_takes(request))
-        return;
-    struct pulling *pulling = calloc(1, sizeof *pulling);
-    if (pulling == NULL) {
-        exporter_respond_problem(request, &no_memory);
-        return;
-    }
-    pulling->magic = PULLING_MAGIC;
-    pulling->request = request;
-    if (!exporter_polls_defer(request, pull_cancelled, end_pull, pulling)) {
-        free(pulling);
-        return;
-    }
-    struct handoff_puller *pull = handoff_pull(handoffs_loop(request, context), input->id,
-                                               input->pull.wait_ms, pulled, pulling);
-    if (pulling->told)
-        free(pulling);
-    else
-        pulling->pull = pull;
 }

@@ -86,6 +86,8 @@ static void write_content(struct handoff_schema *schema, const struct handoff_fi
         base_buffer_text(out, "{\"" HANDOFF_ENVELOPE_TYPE
                               "\":{\"schema\":{\"anyOf\":[{\"$ref\":\"" SCHEMAS
                               "Envelope\"},{\"$ref\":\"" SCHEMAS "EnvelopeVersion1\"}]}}");
+    if (shape == &handoff_shape_pulled)
+        base_buffer_text(out, ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"}}");
     if (shape == &handoff_shape_envelope)
         base_buffer_text(out, ",\"text/markdown\":{\"schema\":{\"type\":\"string\"}}");
     if (!envelope) {

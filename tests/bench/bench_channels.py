@@ -33,6 +33,7 @@ from rivals import Nginx, Ours, memory_bytes
 from streams import Nats, Redis
 
 GOALS = {1: 1.0, 10: 1.5, 100: 1.5}
+BACKLOG_GOAL = 512  # bytes
 STREAMS = {"nats": Nats, "redis": Redis}
 SINGLE, CHANNEL = "single", "channel"
 OURS = "synced before it is delivered, and before an acknowledgement is told"
@@ -149,7 +150,7 @@ def measure_backlog():
         again = memory_bytes(daemon.process.pid)
         found["restarted"] = (again - idle - 2 * WAITING * load.BODY) / (2 * AWAY * WAITING)
     print(f"\n{AWAY * WAITING:,} deliveries that wait: {found['new']:,.0f} bytes each in addition to the envelope,"
-          f" {found['restarted']:,.0f} after a restart (goal: 512)", flush=True)
+          f" {found['restarted']:,.0f} after a restart (goal: {BACKLOG_GOAL})", flush=True)
     return found
 
 
@@ -185,6 +186,8 @@ def main():
             if CHANNEL in summary and summary[CHANNEL]["ratio"] < goal:
                 missed.append(f"{receivers} receivers: {summary[CHANNEL]['ratio']:.2f} of {goal}")
     result["backlog"] = measure_backlog()
+    missed += [f"{name} backlog: {found:,.0f} bytes of {BACKLOG_GOAL}" for name, found in result["backlog"].items()
+               if found > BACKLOG_GOAL]
     print("\n" + ("goals missed: " + "; ".join(missed) if missed else "all goals met"))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:

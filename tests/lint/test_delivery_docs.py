@@ -27,6 +27,8 @@ CONSTANTS = {
     "1 s": ("client/deliver/delivery.c", "ENOUGH_TIME_MS", 1000),
     "1 h": ("client/transport/transport.h", "HANDOFF_RETRY_AFTER_MAX_MS", 3600 * 1000),
     "30 s": ("client/protocol/pull/lease.c", "OFFER_LOOK_MS", 30000),
+    "15 s": ("exporter/http/event_stream.c", "COMMENT_MS", 15000),
+    "32 handoffs": ("client/handoff.h", "HANDOFF_FOLLOW_LEASES_MAX", 32),
     "60 s": ("client/calls/call.h", "HANDOFF_WAIT_MAX_MS", 60000),
     "4 KiB": ("client/envelope/inheritance.h", "HANDOFF_INHERITANCE_MAX", 4096),
     "1024 bytes": ("client/calls/call.h", "HANDOFF_PROGRESS_MAX", 1024),

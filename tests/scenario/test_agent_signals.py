@@ -9,7 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness import Receiver
 from harness.agents import Caller, daemon_with
+from harness.event_stream import EventStream
 from harness.receiver import ack, nack, status
+from harness.wait import eventually
 
 POLLED, WAITING = "handoff_inbox_last_poll_timestamp_seconds", "handoff_inbox_waiting"
 
@@ -69,6 +71,17 @@ class Signals(unittest.TestCase):
         now = time.time()
         self.assertEqual(self.caller.call("GET", "/v1/agents/puller/inbox").status, 204)
         self.assertGreaterEqual(self.gauge(POLLED)["puller"], now - 0.01)
+
+    def test_a_stream_reads_the_inbox_as_long_as_it_is_open(self):
+        self.caller.send_async("puller")
+        with EventStream(self.daemon.api, "puller") as stream:
+            self.assertIsNotNone(stream.next())  # it may hold no more, and is there
+            for _ in range(3):
+                now = time.time()
+                self.assertGreaterEqual(self.gauge(POLLED)["puller"], now - 0.01)
+        eventually(lambda: self.gauge(POLLED) == self.gauge(POLLED), "it has gone, and the time stays")
+        self.caller.send_async("puller")
+        self.assertEqual(self.gauge(WAITING), {"puller": 1})
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A poller that leaves at any moment takes nothing along: the next one gets the first attempt. */
+/* A poller or follower that leaves at any moment takes nothing along: the next one gets the first
+   attempt. A follower is told that its loop ends, and of an agent that does not pull. */
+#include "tests/support/failing_memory.h"
 #include "tests/support/temp_store.h"
 #include "tests/support/unit.h"
 
 #include <poll.h>
+#include <string.h>
 
 #include "client/handoff.h"
 
@@ -133,11 +136,89 @@ static void test_a_poller_that_leaves_takes_nothing_along(void **state)
     }
 }
 
+/* ---- following ------------------------------------------------------------------------------- */
+
+static const struct handoff_follow_options one_lease = {.agent = "reviewer", .leases = 1};
+
+static struct handoff_follower *follow(struct puller *puller, char first_id[37])
+{
+    *puller = (struct puller){0};
+    return handoff_follow(stage.loop, &one_lease, on_pulled, puller, first_id, NULL);
+}
+
+/* Leaves after so many steps. false: it had the handoff by then. */
+static bool stop_following_after(int steps)
+{
+    struct puller puller;
+    char first_id[37];
+    struct handoff_follower *leaving = follow(&puller, first_id);
+    handoff_follow_next(leaving);
+    send_one();
+    for (int i = 0; i < steps && !puller.told; i++)
+        turn();
+    const bool told = puller.told > 0;
+    handoff_follow_end(leaving, told ? 1 : 0); /* the host could not send it */
+    pull_and_acknowledge();
+    assert_int_equal(puller.told, told);
+    return !told;
+}
+
+static void test_a_follower_that_leaves_takes_nothing_along(void **state)
+{
+    (void)state;
+    int steps = 0;
+    while (stop_following_after(steps))
+        steps++;
+}
+
+static void test_followers_are_told_that_the_loop_ends(void **state)
+{
+    (void)state;
+    struct puller asking, idle;
+    char first_id[37];
+    handoff_follow_next(follow(&asking, first_id));
+    assert_non_null(follow(&idle, first_id));
+    assert_int_equal(strlen(first_id), 36);
+    asking.left = idle.left = true;
+    handoff_loop_close(&stage.loop);
+    assert_int_equal(asking.told, 1);
+    assert_int_equal(idle.told, 1);
+    assert_int_equal(handoff_loop_open(&stage.loop, stage.client, NULL), HANDOFF_OK);
+}
+
+static void test_who_may_not_follow(void **state)
+{
+    (void)state;
+    struct handoff_error error;
+    char first_id[37];
+    const struct handoff_follow_options unknown = {.agent = "nobody", .leases = 1};
+    assert_null(handoff_follow(stage.loop, &unknown, on_pulled, NULL, first_id, &error));
+    assert_int_equal(error.code, HANDOFF_ERR_UNKNOWN_AGENT);
+    for (long n = 1; n <= 2; n++) {
+        failing_memory_at(n);
+        assert_null(handoff_follow(stage.loop, &one_lease, on_pulled, NULL, first_id, &error));
+        failing_memory_at(0);
+        assert_int_equal(error.code, HANDOFF_ERR_OUT_OF_MEMORY);
+    }
+}
+
+static int install_failing_memory(void **state)
+{
+    (void)state;
+    failing_memory_install();
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_follower_that_leaves_takes_nothing_along,
+                                        open_client, close_client),
+        cmocka_unit_test_setup_teardown(test_followers_are_told_that_the_loop_ends, open_client,
+                                        close_client),
+        cmocka_unit_test_setup_teardown(test_who_may_not_follow, open_client, close_client),
         cmocka_unit_test_setup_teardown(test_a_poller_that_leaves_takes_nothing_along, open_client,
                                         close_client),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, install_failing_memory, NULL);
 }

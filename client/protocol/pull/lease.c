@@ -22,7 +22,9 @@ enum {
 /* In the delivery's space; zeroed before the first offer. */
 struct lease {
     struct handoff_offer offer;
-    bool offered; /* in its agent's inbox, or on its way from there to a poller */
+    uint32_t attempt;              /* of the last lease; 0: there was none */
+    bool offered;                  /* in its agent's inbox, or on its way from there to a poller */
+    struct handoff_stream *stream; /* that has it, and is told when the lease is over; NULL: none */
 };
 _Static_assert(sizeof(struct lease) <= HANDOFF_PROTOCOL_SPACE &&
                    _Alignof(struct lease) <= _Alignof(int64_t),
@@ -45,6 +47,17 @@ static void withdraw_offer(struct handoff_delivery *delivery)
     if (lease->offered)
         handoff_inbox_take_back(&delivery->agent->inbox, &lease->offer);
     lease->offered = false;
+}
+
+/* Nobody waits for it any more, or holds it. */
+static void break_off(struct handoff_delivery *delivery)
+{
+    struct lease *lease = lease_of(delivery);
+    struct handoff_stream *stream = lease->stream;
+    withdraw_offer(delivery);
+    lease->stream = NULL;
+    if (stream)
+        handoff_stream_over(stream, &delivery->id);
 }
 
 static size_t chain_size(const struct handoff_delivery *delivery)
@@ -121,9 +134,22 @@ bool handoff_pull_lease(struct handoff_delivery *delivery, struct handoff_poller
         handoff_delivery_wake_in(delivery, OFFER_AGAIN_MS);
         return false;
     }
+    if (!handoff_inbox_give(request, &lease_of(delivery)->stream)) {
+        base_free(request->envelope);
+        request->envelope = NULL;
+        handoff_delivery_wake_in(delivery, 0);
+        return false;
+    }
+    lease_of(delivery)->attempt = request->attempt;
     handoff_delivery_taken(delivery, request->lease_ms);
     handoff_inbox_tell(request);
     return true;
+}
+
+/* The last lease reached nobody, and was no attempt. */
+static bool was_returned(const struct handoff_delivery *delivery, const struct lease *lease)
+{
+    return lease->attempt == delivery->attempts + 1;
 }
 
 static bool begin_offer(struct handoff_delivery *delivery)
@@ -138,6 +164,7 @@ static bool begin_offer(struct handoff_delivery *delivery)
     lease->offer.feed = atomic_load_explicit(&delivery->live.feed, memory_order_relaxed);
     lease->offer.seq = delivery->seq;
     lease->offer.again = delivery->attempts > 0;
+    lease->offer.returned = was_returned(delivery, lease);
     struct handoff_poller_request *request =
         handoff_inbox_offer(&delivery->agent->inbox, &lease->offer);
     if (request && !handoff_pull_lease(delivery, request))
@@ -155,7 +182,7 @@ static void end_lease(struct handoff_delivery *delivery)
 
 static void clear_offer(struct handoff_delivery *delivery)
 {
-    BASE_CHECK(!lease_of(delivery)->offered);
+    BASE_CHECK(!lease_of(delivery)->offered && !lease_of(delivery)->stream);
 }
 
 const struct handoff_protocol handoff_protocol_pull = {
@@ -164,7 +191,7 @@ const struct handoff_protocol handoff_protocol_pull = {
     .is_spoken = pull_is_spoken,
     .obstacle = handoff_body_obstacle,
     .begin = begin_offer,
-    .break_off = withdraw_offer,
+    .break_off = break_off,
     .time_up = end_lease,
     .clear = clear_offer,
 };
