@@ -93,6 +93,8 @@ static enum handoff_code refuse_unknown_keys(yyjson_val *object, const char *pla
 {
     size_t i, n;
     yyjson_val *key, *value;
+    if (!object)
+        return HANDOFF_OK;
     yyjson_obj_foreach(object, i, n, key, value)
     {
         if (handoff_remote_find_name(names, count, yyjson_get_str(key)) < 0)
@@ -137,7 +139,7 @@ static const char *find_stray_placeholder(yyjson_val *value, bool puts)
     if (yyjson_is_arr(value)) {
         yyjson_arr_foreach(value, i, n, inner) stray =
             stray ? stray : find_stray_placeholder(inner, puts);
-    } else {
+    } else if (yyjson_is_obj(value)) {
         yyjson_obj_foreach(value, i, n, key, inner) stray =
             stray ? stray : find_stray_placeholder(inner, puts);
     }
