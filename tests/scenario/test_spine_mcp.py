@@ -250,7 +250,7 @@ class Lost(Case):
         for mode, after in ("events", "events"), ("both", "both"), ("events", "stateless"), ("stateless", "events"):
             with self.subTest(f"{mode}, then {after}"):
                 self.serve(mode, {"ms_1": {"text": "fact 1"}})
-                self.start(timeout="2s")
+                self.start(timeout="2s", cache="0B")
                 self.assertEqual(self.memory("GET", "ms-1").status, 200)
                 self.server.kill()
                 handoffs = [self.chain.hand("researcher", "analyst", new_chain=True, memory_ids=["ms-1"]) for _ in range(8)]
