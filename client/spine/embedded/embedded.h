@@ -36,7 +36,7 @@ struct handoff_embedded {
     int64_t search_timeout_ms;
     struct handoff_memory_index *index;
     _Atomic(int) memories, pins; /* enum handoff_embedded_some; any thread */
-    bool has_copies; /* the table memory_copies, see copies.h; constant */
+    bool has_copies;             /* the table memory_copies, see copies.h; constant */
 };
 
 static inline struct handoff_embedded *handoff_embedded_of(struct handoff_spine *spine)
