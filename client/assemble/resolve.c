@@ -301,6 +301,7 @@ static void add_all_lacking(struct handoff_assembly *assembly)
         if (!has_found(resolve, assembly->ids[i]))
             add_missing(assembly, assembly->ids[i], reason);
     }
+    add_impossible_ids(assembly);
     if (assembly->request.include_pins)
         add_missing(assembly, base_span_text(all_pinned), reason);
     if (assembly->request.include_recent > 0)
@@ -315,6 +316,7 @@ static void add_lacking(struct handoff_assembly *assembly)
         add_all_lacking(assembly);
         return;
     }
+    add_impossible_ids(assembly);
     for (size_t i = 0; i < resolve->missing_count; i++)
         add_missing(assembly, resolve->missing[i], HANDOFF_ABSENCE_NOT_FOUND);
     assembly->search_failed = resolve->incomplete;
@@ -325,7 +327,6 @@ static void add_lacking(struct handoff_assembly *assembly)
 static bool sort_out(struct handoff_assembly *assembly)
 {
     const struct handoff_spine_resolve *resolve = &assembly->resolve;
-    add_impossible_ids(assembly);
     add_lacking(assembly);
     for (size_t i = 0; i < resolve->found_count; i++) {
         const struct handoff_found_memory *found = &resolve->found[i];
