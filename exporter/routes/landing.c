@@ -113,7 +113,7 @@ void exporter_route_landing(struct exporter_request *request, void *context)
                                 .json = json};
     const char *host = exporter_request_header(request, "Host");
     if (host != NULL && strlen(host) < sizeof job->host)
-        strcpy(job->host, host);
+        memcpy(job->host, host, strlen(host) + 1);
     exporter_request_defer(request, landing_cancelled, job);
     job->mail.deliver = make_page;
     exporter_lifecycle_post(landing->lifecycle, &job->mail);

@@ -439,6 +439,13 @@ class Secrets(Case):
         self.check_parked("http")
         self.assert_no_trace()
 
+    def test_nor_where_it_says_it_back_with_a_success_that_acknowledges_nothing(self):
+        def echo(request):
+            request.answer(200, request.headers["Authorization"].encode())
+        self.start_with_token(echo)
+        self.check_parked("protocol")
+        self.assert_no_trace()
+
     def test_a_redirect_does_not_carry_it_away(self):
         other = self.receiver(ack)
         self.start_with_token(status(307, location=other.url))

@@ -17,7 +17,7 @@ import unittest
 import test_alert_chain as chain
 from harness import Alertmanager, Prometheus, Receiver, Webhook, eventually
 from harness.agents import Caller, daemon_with
-from harness.alertmanager import shipped
+from harness.alertmanager import faster_rules, page, parts, shipped
 from harness.failing_calls import PROGRAM, FailingCalls
 from harness.receiver import Hold, ack, status
 from harness.shell import Shell
@@ -58,7 +58,7 @@ class SilentOutages(unittest.TestCase):
         cls.shell = cls.enterClassContext(Shell(cls.daemon))
         cls.webhook = cls.enterClassContext(Webhook())
         alertmanager = cls.enterClassContext(Alertmanager(shipped(cls.webhook, chain.FASTER)))
-        folder = chain.rules(cls)
+        folder = faster_rules(cls)
         cls.prometheus = cls.enterClassContext(Prometheus(
             {"handoff": cls.daemon.web.address},
             config={"rule_files": [str(folder / "handoff-rules.yml"), str(folder / "handoff-alerts.yml")],
@@ -101,7 +101,7 @@ class SilentOutages(unittest.TestCase):
     # ---- looking
 
     def page(self, alert, who):
-        body = self.webhook.wait_for("pager", chain.page(alert, who=who), timeout=PATIENCE)
+        body = self.webhook.wait_for("pager", page(alert, who=who), timeout=PATIENCE)
         return body["payload"]["custom_details"]["text"]
 
     def ticket(self, alert, who):
@@ -115,11 +115,11 @@ class SilentOutages(unittest.TestCase):
         self.assertEqual(self.shell.run(f"handoffctl agents reset {agent}").returncode, 0)
 
     def ends(self, alert, who=""):
-        self.webhook.wait_for("pager", chain.page(alert, "resolve", who=who), timeout=PATIENCE)
+        self.webhook.wait_for("pager", page(alert, "resolve", who=who), timeout=PATIENCE)
 
     def check(self, text, agent, *shown):
         """It names the agent, its page exists, and its command shows what happened."""
-        said = chain.parts(text)
+        said = parts(text)
         self.assertEqual(said.get("Agent"), agent)
         self.assertTrue((TOP / "docs/runbooks" / said["Runbook"].rsplit("/", 1)[1]).is_file())
         done = self.shell.run(said["Check"])

@@ -15,6 +15,7 @@
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/decimal.h"
+#include "lib/base/hide.h"
 #include "lib/base/memory.h"
 
 #define ID_HEADER      "Handoff-Id: "
@@ -76,6 +77,26 @@ static size_t fill_headers(const struct handoff_delivery *delivery, struct push 
     return count;
 }
 
+/* Its answer as it may be kept: an agent that repeats the token it was sent does not get it into
+   the record of the attempt. `copy` is the caller's to free. false: out of memory. */
+static bool hide_token_of_agent(const struct handoff_delivery *delivery,
+                                struct handoff_answer *answer, char **copy)
+{
+    const char *authorization = delivery->settings->authorization;
+    *copy = NULL;
+    if (!authorization || !answer->body_size)
+        return true;
+    const char *token = strrchr(authorization, ' ') + 1;
+    if (!base_has_credential(answer->body, answer->body_size, token))
+        return true;
+    if (!(*copy = base_malloc(answer->body_size)))
+        return false;
+    memcpy(*copy, answer->body, answer->body_size);
+    base_hide_credential(*copy, answer->body_size, token);
+    answer->body = *copy;
+    return true;
+}
+
 static void on_post_done(struct handoff_post *post, const struct handoff_answer *answer,
                          const struct handoff_transport_facts *facts)
 {
@@ -94,7 +115,14 @@ static void on_post_done(struct handoff_post *post, const struct handoff_answer 
         return;
     }
     push->unheard = !answer->answered && answer->failure == HANDOFF_RESULT_TIMEOUT;
-    handoff_judge(answer, &named, delivery->settings->options.ack, &finding);
+    struct handoff_answer clean = *answer;
+    char *copy;
+    if (!hide_token_of_agent(delivery, &clean, &copy)) {
+        handoff_delivery_not_attempted(delivery, HANDOFF_SHORTAGE_MEMORY);
+        return;
+    }
+    handoff_judge(&clean, &named, delivery->settings->options.ack, &finding);
+    base_free(copy);
     if (finding.shortage != HANDOFF_SHORTAGE_NONE) {
         handoff_delivery_not_attempted(delivery, finding.shortage);
         return;

@@ -6,6 +6,7 @@
 
 #include "client/spine/remote/exchange_internal.h"
 #include "lib/base/clock.h"
+#include "lib/base/hide.h"
 
 enum { ANSWER_MAX = 8 * 1024 * 1024 }; /* bytes: a thousand memories of 8 KiB */
 
@@ -257,19 +258,12 @@ static void take_session_header(struct handoff_remote_request *request)
         base_buffer_text(&request->session, header->value);
 }
 
-/* A server that repeats the credentials it was sent does not get them into errors or memories. What
-   is shorter is no credential, and may be anywhere. */
+/* A server that repeats the credentials it was sent does not get them into errors or memories. */
 static void hide_token(const struct handoff_remote_exchange *exchange, struct base_buffer *answer)
 {
-    enum { TOKEN_MIN = 8 };
-    const char *token =
-        exchange->authorization ? exchange->authorization + strlen(HANDOFF_REMOTE_BEARER) : "";
-    const size_t size = strlen(token);
-    char *at = answer->data;
-    if (size < TOKEN_MIN || answer->size < size)
-        return;
-    while ((at = memmem(at, answer->size - (size_t)(at - answer->data), token, size)))
-        memset(at, '*', size);
+    if (exchange->authorization)
+        base_hide_credential(answer->data, answer->size,
+                             exchange->authorization + strlen(HANDOFF_REMOTE_BEARER));
 }
 
 void handoff_remote_transfer_end(struct handoff_remote_exchange *exchange,
