@@ -13,6 +13,7 @@
 
 enum { ID_LENGTH = 36, BEGINNING_LEAST = 4, NAMED_OF_SEVERAL = 5 };
 static const char lowest_id[] = "00000000-0000-0000-0000-000000000000";
+static const char highest_id[] = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 static bool is_beginning(const char *text)
 {
@@ -60,7 +61,6 @@ static void take_page_of_ids(struct search *search, yyjson_val *list)
         !begins_so(search, next) || yyjson_mut_arr_size(search->found) >= NAMED_OF_SEVERAL;
 }
 
-/* A page begins behind its cursor, which is an id. */
 static int look_for_ids(const struct ctl_line *line, struct search *search)
 {
     char path[128];
@@ -74,6 +74,24 @@ static int look_for_ids(const struct ctl_line *line, struct search *search)
     yyjson_doc_free(doc);
     ctl_answer_free(&answer);
     return code == CTL_OK && !doc ? CTL_FAILED : code;
+}
+
+/* A page begins behind its cursor, so this is the greatest id below all that begin so. */
+static void put_cursor_before(struct search *search)
+{
+    size_t at = strlen(search->beginning);
+    snprintf(search->cursor, sizeof search->cursor, "%s%s", search->beginning, highest_id + at);
+    while (at > 0) {
+        char *digit = &search->cursor[--at];
+        if (*digit == '-')
+            continue;
+        if (*digit != '0') {
+            *digit = *digit == 'a' ? '9' : (char)(*digit - 1);
+            return;
+        }
+        *digit = 'f';
+    }
+    memcpy(search->cursor, lowest_id, sizeof lowest_id); /* nothing is below */
 }
 
 /* ---- the one ----------------------------------------------------------------------------------
@@ -117,7 +135,7 @@ char *ctl_whole_id(const struct ctl_line *line, const char *text, int *code)
         return strdup(text);
     struct search search = {.beginning = text, .doc = yyjson_mut_doc_new(NULL)};
     search.found = yyjson_mut_arr(search.doc);
-    snprintf(search.cursor, sizeof search.cursor, "%s%s", text, lowest_id + strlen(text));
+    put_cursor_before(&search);
     while (*code == CTL_OK && !search.over)
         *code = look_for_ids(line, &search);
     char *id = *code == CTL_OK ? choose_id(line, &search, code) : NULL;

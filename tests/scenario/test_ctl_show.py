@@ -159,6 +159,12 @@ class Whole(Case):
         self.assertEqual((attempt["status"], attempt["answer"].rstrip()), (422, "the branch does not exist [2J"))
         self.coder.do(ack)
 
+    def test_the_beginning_of_an_id_is_enough_also_where_only_zeros_follow(self):
+        handoff = ""
+        while not handoff.endswith("0"):    # one in sixteen does
+            handoff = self.caller.send_async("reviewer")
+        self.assertEqual(json.loads(self.ctl("status", handoff[:35], "--json").stdout)["id"], handoff)
+
     def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(self):
         ids = sorted(self.caller.send_async("reviewer") for _ in range(12))
         last = ids[-1]
