@@ -36,7 +36,7 @@ struct handoff_client {
     struct handoff_tokenizer *tokenizer;
     struct handoff_error tokenizer_error; /* why it only estimates; else code HANDOFF_OK */
     struct handoff_agents *agents;
-    struct handoff_pipelines pipelines; /* has a lock of its own */
+    struct handoff_pipelines pipelines; /* has its own lock */
     struct handoff_channels channels;   /* likewise */
     struct base_uuid_source uuids;
     struct base_workers *workers; /* for what is too long for a loop */
@@ -53,9 +53,9 @@ struct handoff_client {
     atomic_int secrets; /* enum handoff_secret_policy */
     atomic_bool forbids_new_chain;
     atomic_bool spine_up;
-    struct handoff_recent observed; /* ids of observations; has a lock of its own */
+    struct handoff_recent observed; /* ids of observations; has its own lock */
 
-    struct handoff_job_runs jobs;       /* has a lock of its own */
+    struct handoff_job_runs jobs;       /* has its own lock */
     struct handoff_catch_ups catch_ups; /* likewise */
 
     pthread_mutex_t visit_lock; /* one visit of the agents at a time */

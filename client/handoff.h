@@ -159,7 +159,7 @@ struct handoff_loop;
 struct handoff_event;
 
 enum handoff_spine_kind {
-    HANDOFF_SPINE_KIND_HTTP, /* a server with an interface of its own */
+    HANDOFF_SPINE_KIND_HTTP, /* a server with its own interface */
     HANDOFF_SPINE_KIND_MCP,  /* the tools of a Model Context Protocol server */
 };
 
@@ -845,9 +845,9 @@ struct handoff_follow_options {
                                once. NULL, or one that is not known: what it may have been given
                                stays leased. */
 };
-/* A handoff that was asked for; whether somebody takes it, as for `pulled`: if not, the follower is
-   gone. Without an envelope it is gone too: the agent no longer pulls (error), another client
-   follows in its place, or the loop ends. */
+/* A handoff that was asked for. Returns whether it was taken, as `pulled` does; if not, the
+   follower is gone. Without an envelope it is gone too: the agent no longer pulls (error), another
+   client follows in its place, or the loop ends. */
 typedef bool handoff_given(void *context, const struct handoff_pulled *got);
 /* `given` is called on the loop, and never within a call. `first_id` is what a client has as its
    last event before the first handoff; "": it knows that already. NULL: unknown_agent, invalid,

@@ -292,7 +292,7 @@ static bool is_withheld(const struct handoff_assembly *assembly, enum handoff_ab
            assembly->request.strategy == HANDOFF_STRATEGY_FULL;
 }
 
-/* Without an answer nobody knows what else is pinned, or fits. */
+/* Without an answer, what else is pinned or relevant is unknown. */
 static void add_all_lacking(struct handoff_assembly *assembly)
 {
     const struct handoff_spine_resolve *resolve = &assembly->resolve;

@@ -136,7 +136,7 @@ static enum handoff_code check_pinned(const struct handoff_field *field, yyjson_
                : handoff_field_refuse_type(error, field->name, value, "true or false");
 }
 
-/* What nobody can set is not refused: a memory may be sent back as it was received. */
+/* Read-only fields are ignored, so that a memory can be sent back as it was received. */
 static enum handoff_code read_created(const struct handoff_field *field, yyjson_val *value,
                                       void *at, struct handoff_error *error)
 {

@@ -6,7 +6,7 @@
 
 #include "client/client.h"
 
-/* Offers again what was leased and reached nobody. Out of memory: its lease expires. */
+/* Offers a leased handoff again that its receiver never got. Out of memory: its lease expires. */
 void handoff_give_back(struct handoff_loop *loop, const struct base_uuid *id, uint32_t attempt);
 
 /* unknown_agent (`agent` is NULL); invalid: it has a url, so its inbox would stay empty for ever.

@@ -19,7 +19,7 @@ struct handoff_publication_receiver {
     const struct handoff_submission *projection; /* the envelope that it gets instead, with that id;
                                                     NULL: it shares the publication's */
     enum handoff_reason parked_for;              /* it is stored as parked; NONE: it is delivered */
-    struct handoff_waiter *waiter;               /* NULL: nobody waits for this one */
+    struct handoff_waiter *waiter;               /* NULL: no one waits for this one */
 };
 
 /* Everything is copied. */
@@ -36,7 +36,7 @@ struct handoff_publication {
     /* The commit was made, or has failed and nothing was published. Before any waiter is told. */
     void (*published)(void *context, const struct handoff_error *error);
     void *context;
-    int64_t *seq; /* receives its number before that, if it was published; NULL: nobody asks */
+    int64_t *seq; /* receives its number before that, if it was published; NULL: not wanted */
 };
 
 /* OK: `published` will be called; where there are many receivers, their deliveries begin some turns

@@ -56,11 +56,11 @@ void handoff_turns_free(struct handoff_turns *turns); /* must be empty */
 
 /* Takes a place at the end. Any thread, as the rest; the turn is the caller's. */
 void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn);
-/* Whether nobody of the same agent and line is before it. */
+/* Whether it is the first of its agent and line. */
 bool handoff_turns_is_first(struct handoff_turns *turns, const struct handoff_turn *turn);
 /* Gives up its place, if it has one. */
 void handoff_turns_leave(struct handoff_turns *turns, struct handoff_turn *turn);
-/* Who is first of the agent and the line of a turn, as it was a moment ago. false: nobody. */
+/* The first of the agent and line of this turn, as of a moment ago. false: there is none. */
 bool handoff_turns_first(struct handoff_turns *turns, const struct handoff_turn *of,
                          struct base_uuid *id, struct handoff_lane **lane);
 

@@ -68,13 +68,12 @@ static void test_an_api_on_one_address_has_that(void **state)
 static void test_what_is_no_name_makes_no_link(void **state)
 {
     static const char *const hosts[] = {"a b",       "a\"onclick=", "a/b",
-                                        "user@host", "[::1]x[",     "\xc3\xa4"};
+                                        "user@host", "[::1",        "\xc3\xa4"};
     const struct exporter_lifecycle_state daemon = {.api_address = "0.0.0.0:8780"};
     char longest[300];
     (void)state;
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
-        const char *link = link_of(&daemon, hosts[i]);
-        assert_true(link[0] == '\0' || strcmp(link, "http://[::1]:8780/review") == 0);
+        assert_string_equal(link_of(&daemon, hosts[i]), "");
     }
     memset(longest, 'a', sizeof longest);
     longest[sizeof longest - 1] = '\0';
