@@ -116,8 +116,8 @@
     contextTrimmed: { utilizationAbove: 0.9, trimmedAbove: 0.05, window: '1h', 'for': '30m', handoffs: 20 },
     // Memories that a receiver flagged as missing after it tried to fetch them.
     contextUnrecovered: { window: '15m' },
-    // Share of the window in which the spine answered; a flapping spine counts as down.
-    spineDown: { upBelow: 0.5, window: '5m', 'for': '1m' },
+    // Share of the window in which the spine was up, so that a flapping spine is one alert.
+    spineDown: { upBelow: 0.5, window: '5m' },
 
     // --- hops --------------------------------------------------------------------------------------
 

@@ -170,7 +170,7 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
     atomic_init(&made->default_token_budget, DEFAULT_TOKEN_BUDGET);
     atomic_init(&made->secrets, HANDOFF_SECRET_POLICY_REDACT);
     atomic_init(&made->forbids_new_chain, false);
-    atomic_init(&made->spine_up, true);
+    atomic_init(&made->spine_failures, 0);
     pthread_mutex_init(&made->visit_lock, NULL);
     handoff_recent_init(&made->observed);
     handoff_pipelines_init(&made->pipelines);
@@ -304,7 +304,7 @@ void handoff_client_stats(struct handoff_client *client, struct handoff_stats *s
         .disk_bytes = disk.bytes,
         .store_displaced = handoff_store_displaced_file(client->store),
         .store_failing = handoff_store_failing(client->store),
-        .spine_up = handoff_spine_is_up(client->spine, atomic_load(&client->spine_up)),
+        .spine_up = handoff_spine_is_up(client->spine, atomic_load(&client->spine_failures)),
         .spine_cache_bytes = handoff_spine_copies_bytes(client->spine),
         .spine_lacks = handoff_spine_lacks(client->spine),
         .spine_advice = handoff_spine_instead(client->spine),

@@ -52,7 +52,7 @@ struct handoff_client {
     _Atomic(uint64_t) default_token_budget;
     atomic_int secrets; /* enum handoff_secret_policy */
     atomic_bool forbids_new_chain;
-    atomic_bool spine_up;
+    atomic_uint spine_failures;     /* calls in a row */
     struct handoff_recent observed; /* ids of observations; has its own lock */
 
     struct handoff_job_runs jobs;       /* has its own lock */

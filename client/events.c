@@ -23,7 +23,10 @@ void handoff_client_tell_spine(struct handoff_client *client, enum handoff_opera
                                                      .duration_ns = duration_ns}};
     if (health == HANDOFF_SPINE_UNTRIED)
         return;
-    atomic_store(&client->spine_up, health == HANDOFF_SPINE_ANSWERED);
+    if (health == HANDOFF_SPINE_ANSWERED)
+        atomic_store(&client->spine_failures, 0);
+    else
+        atomic_fetch_add(&client->spine_failures, 1);
     handoff_client_tell(client, &event);
 }
 

@@ -1133,13 +1133,13 @@ struct handoff_stats {
     const char *store_displaced; /* path of a file of the store that was deleted, moved or replaced,
                                     so that nothing is stored any more; NULL: all is in its place */
     enum handoff_code store_failing; /* why its last write failed; HANDOFF_OK: it did not */
-    bool spine_up;                   /* it answered when it was asked last */
-    int64_t spine_cache_bytes;       /* of last known copies of a remote spine's memories */
-    const char *spine_lacks;         /* operations that the spine has not, "search, pinned"; NULL:
-                                        none */
-    const char *spine_advice;        /* what is done instead; NULL likewise */
-    bool spine_complete;             /* searches look at all memories: no index is being rebuilt */
-    bool exact_tokens;               /* a vocabulary is in use */
+    bool spine_up;             /* false: five requests in a row failed, or it never answered */
+    int64_t spine_cache_bytes; /* of last known copies of a remote spine's memories */
+    const char *spine_lacks;   /* operations that the spine has not, "search, pinned"; NULL:
+                                  none */
+    const char *spine_advice;  /* what is done instead; NULL likewise */
+    bool spine_complete;       /* searches look at all memories: no index is being rebuilt */
+    bool exact_tokens;         /* a vocabulary is in use */
     /* Of tasks that are not completed and of which nothing is in flight or parked: since the last
        acknowledgement of the one that has waited longest; 0: there is none, or it is not watched */
     int64_t oldest_open_task_ns;

@@ -114,15 +114,16 @@ function(config)
     severity: 'critical',
     scope: 'sidecar',
     expr: |||
+      min by (%(sidecar)s) (handoff_spine_up{%(selector)s}) == 0
+      or
       min by (%(sidecar)s) (
         avg_over_time(handoff_spine_up{%(selector)s}[%(window)s])
       ) < %(upBelow)g
     ||| % (of + config.spineDown),
-    'for': config.spineDown['for'],
     waiting: alert.now,
     summary: 'Spine unreachable: envelopes are missing memories',
     description: |||
-      Sidecar {{ $labels.instance }} could reach the spine only {{ $value | humanizePercentage }} of the last %(window)s.
+      Sidecar {{ $labels.instance }} gets no answer from the spine: the last five requests failed, none has succeeded since the start, or it was down for more than half of the last %(window)s.
       Handoffs that need memories go out incomplete or are rejected.
       Likely causes: the memory service is down or overloaded, its address or credentials changed, or the disk of an embedded spine is full or failing.
     ||| % config.spineDown,

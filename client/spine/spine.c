@@ -108,10 +108,10 @@ bool handoff_spine_is_complete(struct handoff_spine *spine)
     return !spine->driver->is_complete || spine->driver->is_complete(spine);
 }
 
-bool handoff_spine_is_up(struct handoff_spine *spine, bool calls)
+bool handoff_spine_is_up(struct handoff_spine *spine, unsigned failures)
 {
     BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
-    return spine->driver->is_up ? spine->driver->is_up(spine) : calls;
+    return spine->driver->is_up ? spine->driver->is_up(spine) : failures < HANDOFF_SPINE_DOWN_AFTER;
 }
 
 const char *handoff_spine_lacks(struct handoff_spine *spine)

@@ -220,8 +220,12 @@ enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
    memory only. */
 bool handoff_spine_is_complete(struct handoff_spine *spine);
 
-/* Whether it answered when it was asked last; `calls` is what calls told. Any thread. */
-bool handoff_spine_is_up(struct handoff_spine *spine, bool calls);
+/* So many calls that failed in a row, and none answered since, mean that it is down. */
+enum { HANDOFF_SPINE_DOWN_AFTER = 5 };
+
+/* Whether it is not down; a remote one that has never answered is down by its first failure.
+   `failures` is how many calls failed in a row. Any thread. */
+bool handoff_spine_is_up(struct handoff_spine *spine, unsigned failures);
 /* What it lacks, and what is done instead, or NULL; constant. Any thread. */
 const char *handoff_spine_lacks(struct handoff_spine *spine);
 const char *handoff_spine_instead(struct handoff_spine *spine);

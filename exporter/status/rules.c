@@ -467,12 +467,17 @@ static void rule_completeness_low(struct evaluation *evaluation)
 
 static void rule_spine(struct evaluation *evaluation)
 {
+    struct base_printed age;
     const double down =
         exporter_history_mean(&evaluation->windows->own, &evaluation->windows->times,
                               EXPORTER_WATCHED_SPINE_DOWN, RULE_SPINE_DOWN_WINDOW);
-    if (1 - down < RULE_SPINE_DOWN_UP_BELOW)
+    if (!evaluation->status->client.spine_up)
         report(evaluation, EXPORTER_SEVERITY_CRITICAL,
                "The spine is not answering: envelopes are sent without the requested memories.");
+    else if (1 - down < RULE_SPINE_DOWN_UP_BELOW)
+        report(evaluation, EXPORTER_SEVERITY_CRITICAL,
+               "The spine answers again, but was down for more than half of the last %s.",
+               words_for(&age, RULE_SPINE_DOWN_WINDOW));
 }
 
 /* By a share, since small volumes are usual, and by bytes, since large ones are too. */

@@ -5,10 +5,12 @@
 //   events, json   SDK 1 with sessions, answering with event streams or with JSON
 //   both           SDK 2: the protocol without sessions, and the older one without session ids
 //   stateless      SDK 2: the protocol without sessions alone
-// HANDOFF_MCP_WITHOUT names tools that it does not have. Prints its port and, per request, a line of JSON.
+// HANDOFF_MCP_WITHOUT names tools that it does not have. HANDOFF_MCP_TLS is a folder with ca.crt, server.crt and server.key:
+// it speaks https, to clients with a certificate. Prints its port and, per request, a line of JSON.
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
+import https from 'node:https';
 
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { McpServer as ServerOfSdk1 } from '@modelcontextprotocol/sdk/server/mcp.js';
@@ -81,7 +83,7 @@ const handle = mode === 'events' || mode === 'json' ? withSessions : toNodeHandl
   { legacy: mode === 'both' ? 'stateless' : 'reject' },
 ));
 
-const server = http.createServer(async (request, response) => {
+async function serve(request, response) {
   const chunks = [];
   for await (const chunk of request) chunks.push(chunk);
   const body = chunks.length ? JSON.parse(Buffer.concat(chunks)) : undefined;
@@ -95,7 +97,13 @@ const server = http.createServer(async (request, response) => {
     return;
   }
   await handle(request, response, body);
-});
+}
+
+const folder = process.env.HANDOFF_MCP_TLS;
+const server = !folder ? http.createServer(serve) : https.createServer({
+  ca: fs.readFileSync(`${folder}/ca.crt`), cert: fs.readFileSync(`${folder}/server.crt`), key: fs.readFileSync(`${folder}/server.key`),
+  requestCert: true, rejectUnauthorized: true,
+}, serve);
 // A message from the test makes it forget its sessions.
 process.on('SIGUSR2', () => sessions.clear());
 server.listen(Number(port), '127.0.0.1', () => console.log(server.address().port));

@@ -336,6 +336,9 @@ static void test_the_sidecar_itself(void **state)
     assert_false(is_found(page, "HandoffExporterOutOfResources"));
     own[EXPORTER_WATCHED_SPINE_DOWN] = 1;
     pass(page, MINUTE_S);
+    page->status.client.spine_up = false;
+    assert_int_equal(severity_of(page, "HandoffSpineDown"), EXPORTER_SEVERITY_CRITICAL);
+    page->status.client.spine_up = true;
     assert_false(is_found(page, "HandoffSpineDown")); /* it was up for most of the window */
     pass(page, RULE_SPINE_DOWN_WINDOW);
     assert_true(is_found(page, "HandoffSpineDown"));

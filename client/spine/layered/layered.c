@@ -83,7 +83,7 @@ static bool is_layer_complete(struct handoff_spine *spine)
 
 static bool is_remote_layer_up(struct handoff_spine *spine)
 {
-    return handoff_spine_is_up(handoff_layered_of(spine)->layers.remote, true);
+    return handoff_spine_is_up(handoff_layered_of(spine)->layers.remote, 0);
 }
 
 static const char *lacks_of_remote_layer(struct handoff_spine *spine)

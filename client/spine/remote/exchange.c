@@ -16,9 +16,9 @@
 
 enum {
     EXCHANGE_MAGIC = 0x68747078,
-    FAILURES_OPEN = 5,      /* calls in a row after which it is left alone */
-    PROBE_MS = 5000,        /* how often it is then asked whether it is back, */
-    IDLE_PROBE_MS = 15000,  /* and how long it is left unasked */
+    PROBE_MS = 5000,        /* how often it is asked, while it is left alone, whether it is back */
+    IDLE_PROBE_MS = 15000,  /* how long it is left unasked, */
+    DOUBT_PROBE_MS = 1000,  /* and after a failure */
     SHORTAGE_PAUSE_MS = 50, /* before a request that we could not make is made again */
     STREAM_END_MS = 20,     /* for a server to end a stream that has given its answer; then its
                                connection is kept */
@@ -53,16 +53,16 @@ static bool call_ran_short(const struct handoff_remote_call *call)
     return false;
 }
 
-/* A server that is left alone is greeted again when it is back: it may be another one. */
+/* A server that is left alone is greeted again when it is back: it may be another one. One that has
+   never answered is down by its first failure. */
 static void note_exchange_health(struct handoff_remote_exchange *exchange, bool failed)
 {
     exchange->failures = failed ? exchange->failures + 1 : 0;
-    atomic_store(&exchange->up, !failed);
-    if (!failed)
-        atomic_store(&exchange->open, false);
-    else if (exchange->failures >= FAILURES_OPEN)
-        atomic_store(&exchange->open, true);
-    if (exchange->failures == FAILURES_OPEN)
+    exchange->has_answered = exchange->has_answered || !failed;
+    const bool alone = exchange->failures >= HANDOFF_SPINE_DOWN_AFTER;
+    atomic_store(&exchange->up, !alone && (!failed || exchange->has_answered));
+    atomic_store(&exchange->open, alone);
+    if (exchange->failures == HANDOFF_SPINE_DOWN_AFTER)
         exchange->ready = exchange->options.conversation == NULL;
 }
 
@@ -300,12 +300,18 @@ static void begin_waiting(struct handoff_remote_exchange *exchange)
     }
 }
 
+static int64_t probe_pause_ms(const struct handoff_remote_exchange *exchange)
+{
+    if (!atomic_load(&exchange->up))
+        return PROBE_MS;
+    return exchange->failures > 0 ? DOUBT_PROBE_MS : IDLE_PROBE_MS;
+}
+
 static void probe_if_due(struct handoff_remote_exchange *exchange)
 {
     const struct handoff_remote_exchange_options *options = &exchange->options;
     const int64_t now_ns = handoff_remote_now_ns();
-    const int64_t after_ms = atomic_load(&exchange->up) ? IDLE_PROBE_MS : PROBE_MS;
-    if (exchange->probing || now_ns - exchange->asked_ns < after_ms * 1000000)
+    if (exchange->probing || now_ns - exchange->asked_ns < probe_pause_ms(exchange) * 1000000)
         return;
     exchange->probe_request = (struct handoff_remote_request){0};
     options->make_probe(options->context, &exchange->probe_request);

@@ -148,7 +148,7 @@ void handoff_remote_exchange_close(struct handoff_remote_exchange **exchange);
 bool handoff_remote_exchange_submit(struct handoff_remote_exchange *exchange,
                                     struct handoff_remote_call *call);
 
-/* It answered when it was asked last. Any thread. */
+/* See handoff_spine_is_up. Any thread. */
 bool handoff_remote_exchange_is_up(const struct handoff_remote_exchange *exchange);
 
 void handoff_remote_request_free(struct handoff_remote_request *request);

@@ -37,6 +37,7 @@ struct handoff_remote_exchange {
     struct handoff_remote_running running;
     unsigned running_count;
     unsigned failures; /* in a row */
+    bool has_answered; /* ever */
     int64_t asked_ns;  /* last */
     int64_t paused_until_ns;
     struct handoff_remote_call probe, greeting;

@@ -206,14 +206,28 @@ bool handoff_remote_transfer_begin(struct handoff_remote_exchange *exchange,
     return false;
 }
 
-static const char *failure_of_curl(CURLcode result)
+/* A server that does not accept our certificate says so after its part of the handshake: the
+   connection ends. */
+static const char *failure_of_ending(const char *url)
+{
+    return strncmp(url, "https:", 6) == 0
+               ? "the connection ended before it had answered; if it always does, check spine.tls"
+               : "the connection ended before it had answered";
+}
+
+static const char *failure_of_curl(CURLcode result, const char *url)
 {
     switch (result) {
     case CURLE_OPERATION_TIMEDOUT:
         return "it did not answer in time";
     case CURLE_COULDNT_RESOLVE_HOST:
+        return "its host name cannot be resolved";
     case CURLE_COULDNT_CONNECT:
-        return "it cannot be reached";
+        return "it refused the connection, or cannot be reached";
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+        return failure_of_ending(url);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_SSL_CACERT_BADFILE:
@@ -275,7 +289,7 @@ void handoff_remote_transfer_end(struct handoff_remote_exchange *exchange,
     if (!request->failure)
         request->own = own_fault_of_curl(request, request->easy, result);
     if (result != CURLE_OK && !request->failure && request->own == HANDOFF_FAULT_NONE)
-        request->failure = failure_of_curl(result);
+        request->failure = failure_of_curl(result, exchange->options.url);
     if (!request->failure && request->streamed && !request->whole)
         request->failure = "its stream of events ended without an answer";
     if (request->rpc)

@@ -24,9 +24,10 @@ TABLE = {
 
 
 class FactServer:
-    """A server of facts in memory; `trouble` takes the place of its answers."""
+    """A server of facts in memory; `trouble` takes the place of its answers. tls: an ssl.SSLContext."""
 
-    def __init__(self):
+    def __init__(self, tls=None):
+        self.scheme = "https" if tls else "http"
         self.facts, self.seen, self.trouble = {}, [], None
         self.release = threading.Event()
         server = self
@@ -34,6 +35,17 @@ class FactServer:
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
+
+            def setup(self):
+                if tls:  # the handshake comes with the first byte, on the connection's thread
+                    self.request = tls.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
+                super().setup()
+
+            def handle_one_request(self):
+                try:
+                    super().handle_one_request()
+                except OSError:  # the client has left, or was not let in
+                    self.close_connection = True
 
             def any_method(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -63,7 +75,7 @@ class FactServer:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.server.server_port}"
+        return f"{self.scheme}://127.0.0.1:{self.server.server_port}"
 
     def store(self, name, text="a fact", **more):
         self.facts[name] = {"id": name, "text": text, "created": 1700000000 + len(self.facts), **more}
