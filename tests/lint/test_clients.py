@@ -35,8 +35,8 @@ NOT_FOR_AGENTS = {
 OTHER_NAMES = {"send_handoff": "hand_off", "assemble_envelope": "agent_handoff", "deliver_envelope": "deliver_handoff",
                "park_request": "park_envelope", "park_handoff": "park_envelope", "get_stored_envelope": "get_envelope"}
 
-# What TypeScript has in other forms: an object of options, an async iterator.
-PYTHON_ONLY = {"copy", "is_missing", "default_path"}
+# What TypeScript has in other forms: an object of options, one function for both forms of a body.
+PYTHON_ONLY = {"copy", "default_path", "of_event"}
 
 
 def operations():

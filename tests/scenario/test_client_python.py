@@ -4,10 +4,12 @@
 import asyncio
 import contextlib
 import datetime
+import http.client
 import io
 import json
 import pathlib
 import re
+import socket
 import ssl
 import subprocess
 import sys
@@ -289,6 +291,17 @@ class Sending(Case):
                 spine.hand_off("coder", "Write it")
         self.assertEqual(len(server.seen), 2)
 
+    def test_a_client_that_is_closed_while_it_connects(self):
+        connect = http.client.HTTPConnection.connect
+        with socket.create_server(("127.0.0.1", 0)) as silent, MemorySpine(f"http://127.0.0.1:{silent.getsockname()[1]}") as spine:
+            def late(connection):
+                spine.close()
+                connect(connection)
+            with unittest.mock.patch.object(http.client.HTTPConnection, "connect", late):
+                with self.assertRaises(handoff.UnreachableError) as caught:
+                    spine.list_agents()
+        self.assertEqual(caught.exception.code, "closed")
+
     def test_memories(self):
         spine = self.start({"coder": {}})
         spine.put_memory("ms-1", "The bank retries a payment three times", importance="high", tags=["bank"])
@@ -370,15 +383,15 @@ class Asyncio(Case):
 
 
 class Receiving(Case):
-    """Every test runs for an agent that polls its inbox, and for one that is pushed to."""
+    """Every test runs for an agent that polls its inbox, for one that follows it, and for one that is pushed to."""
 
     def each(self, function, agents=None, **more):
-        for way in ("inbox", "push"):
+        for way in ("inbox", "stream", "push"):
             with self.subTest(receive=way), contextlib.ExitStack() as stack:
                 port = stack.enter_context(reserved_port())
                 url = f"http://127.0.0.1:{port}"
-                keys = {"ack_timeout": "10s"} if way == "inbox" else {"url": url}
-                options = {"receive": "inbox" if way == "inbox" else url,
+                keys = {"ack_timeout": "10s"} if way != "push" else {"url": url}
+                options = {"receive": way if way != "push" else url,
                            "seen": str(self.folder / f"{way}.seen"), **more}
                 self.daemon = stack.enter_context(daemon_with({"coder": keys, **(agents or {})}))
                 self.caller = Caller(self.daemon)
@@ -469,12 +482,12 @@ class Receiving(Case):
 
         def work(received):
             calls.append(received.id)
-            if self.way == "inbox":
+            if self.way != "push":
                 received.extend("ran 40 of 120 tests")
             release.wait(TIMEOUT)
         for spine in self.each(work, answer_within=0.2):
             accepted = spine.hand_off("coder", "Write it", wait=False)
-            if self.way == "inbox":
+            if self.way != "push":
                 eventually(lambda: spine.get_handoff(accepted).progress == "ran 40 of 120 tests", "progress")
             else:
                 self.caller.wait_for_state(accepted.id, "awaiting_ack")
@@ -512,7 +525,7 @@ class Receiving(Case):
             received.next("Review it", target_agent="reviewer")
             release.wait(TIMEOUT)
         for spine in self.each(work, {"reviewer": {}}, answer_within=0.1):
-            if self.way == "inbox":
+            if self.way != "push":
                 continue  # a lease is given to one poller; see Restarts
             first = spine.hand_off("coder", "Write it", wait=False)
             self.caller.wait_for_state(first.id, "awaiting_ack")
@@ -540,7 +553,7 @@ class Receiving(Case):
         def work(received):
             seen.append((received.brief()[:1], received.task.summary))
         for spine in self.each(work):
-            keys = {"format": "markdown", **({} if self.way == "inbox" else {"url": self.decorated.receive})}
+            keys = {"format": "markdown", **({} if self.way != "push" else {"url": self.decorated.receive})}
             self.daemon.write_config(config({"coder": keys}))
             self.assertEqual(self.daemon.reload().status, 200)
             spine.hand_off("coder", "Write it")

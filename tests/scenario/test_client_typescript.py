@@ -223,15 +223,15 @@ class Sending(Case):
 
 
 class Receiving(Case):
-    """Every test runs for an agent that polls its inbox, and for one that is pushed to."""
+    """Every test runs for an agent that polls its inbox, for one that follows it, and for one that is pushed to."""
 
     def each(self, code, agents=None, **more):
-        for way in ("inbox", "push"):
+        for way in ("inbox", "stream", "push"):
             with self.subTest(receive=way), contextlib.ExitStack() as stack:
                 port = stack.enter_context(reserved_port())
                 self.url = f"http://127.0.0.1:{port}"
-                keys = {"ack_timeout": "10s"} if way == "inbox" else {"url": self.url}
-                options = {"receive": "inbox" if way == "inbox" else self.url,
+                keys = {"ack_timeout": "10s"} if way != "push" else {"url": self.url}
+                options = {"receive": way if way != "push" else self.url,
                            "seen": str(self.folder / f"{way}.seen"), **more}
                 self.daemon = stack.enter_context(daemon_with({"coder": keys, **(agents or {})}))
                 self.caller, self.way = Caller(self.daemon), way
@@ -301,9 +301,9 @@ class Receiving(Case):
                 kept.seen.push(received.id);
                 if (received.agent && kept.progress) await received.extend("ran 40 of 120 tests");
                 await new Promise((resolve) => { kept.release = resolve; });""", answer_within=0.2):
-            self.node.run("kept.progress = way === 'inbox'", way=self.way)
+            self.node.run("kept.progress = way !== 'push'", way=self.way)
             accepted = self.send({"wait": False})
-            if self.way == "inbox":
+            if self.way != "push":
                 eventually(lambda: self.caller.state(accepted["id"]).get("progress") == "ran 40 of 120 tests", "progress")
             else:
                 self.caller.wait_for_state(accepted["id"], "awaiting_ack")
@@ -327,7 +327,7 @@ class Receiving(Case):
         for _ in self.each("""kept.seen.push(received.id); received.next("Review it", { target_agent: "reviewer" });
                               await new Promise((resolve) => { kept.release = resolve; });""", {"reviewer": {}},
                            answer_within=0.1):
-            if self.way == "inbox":
+            if self.way != "push":
                 continue  # a lease is given to one poller; see Restarts
             first = self.send({"wait": False})
             self.caller.wait_for_state(first["id"], "awaiting_ack")
@@ -342,7 +342,7 @@ class Receiving(Case):
 
     def test_markdown_for_the_model_and_fields_for_the_program(self):
         for _ in self.each("kept.seen.push([(await received.brief())[0], received.task.summary])"):
-            keys = {"format": "markdown", **({} if self.way == "inbox" else {"url": self.url})}
+            keys = {"format": "markdown", **({} if self.way != "push" else {"url": self.url})}
             self.daemon.write_config(config({"coder": keys}))
             self.assertEqual(self.daemon.reload().status, 200)
             self.send()

@@ -125,9 +125,7 @@ class Calls:
         began, failures = time.monotonic(), 0
         while True:
             error = None
-            token = self.token()
-            if token:
-                request.headers["Authorization"] = f"Bearer {token}"
+            self.authorize(request)
             try:
                 response: Response = yield request
                 if response.status < 400:
@@ -140,6 +138,11 @@ class Calls:
                 raise error
             failures += 1
             yield Pause(wait)
+
+    def authorize(self, request: Request) -> None:
+        token = self.token()
+        if token:
+            request.headers["Authorization"] = f"Bearer {token}"
 
     def settled(self, path: str, members: Mapping[str, Any], timeout: Optional[float], wait: bool,
                 headers: Optional[Mapping[str, str]] = None) -> Flow[Response]:
@@ -245,6 +248,14 @@ class Calls:
     def pull(self, agent: str, wait: int) -> Flow[Optional[Response]]:
         response = yield from self.send("GET", f"/v1/agents/{segment(agent)}/inbox?wait={wait}s", wait=wait)
         return response if response.status == 200 else None
+
+    def follow(self, agent: str, leases: int, last: Optional[str], silence: float) -> Request:
+        """For the inbox as a stream of events, after the event `last`. It is not repeated as calls are."""
+        query = query_string({"leases": leases if leases > 1 else None})
+        request = Request("GET", f"/v1/agents/{segment(agent)}/inbox{query}", timeout=silence)
+        request.headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
+        self.authorize(request)
+        return request
 
 
 def delivered(response: Response, timeout: Optional[float], wait: bool) -> Handoff:

@@ -24,13 +24,13 @@ class Inbox:
     def __init__(self, worker: "Worker", spine: MemorySpine, fail: Callable[[BaseException], None]) -> None:
         self.worker = worker
         self.spine = spine
-        self.fail = fail
         self.ended = threading.Event()
         # polls have their own connections: stop() cuts them off, and the handoff of a poll that was cut off stays there
         self.polls = spine.copy(retry=Retry(seconds=0))
         self.threads: List[threading.Thread] = []
         for number in range(worker.agent.concurrency):
-            thread = threading.Thread(target=self._run, name=f"handoff-{worker.agent.name}-{number}", daemon=True)
+            thread = threading.Thread(target=receive_forever, args=(self._poll, self.ended, worker.agent.name, fail),
+                                      name=f"handoff-{worker.agent.name}-{number}", daemon=True)
             self.threads.append(thread)
             thread.start()
 
@@ -40,30 +40,6 @@ class Inbox:
         for thread in self.threads:
             thread.join()
 
-    def _run(self) -> None:
-        try:
-            self._poll_forever()
-        except BaseException as error:  # it would not get better by itself: a wrong token, an unknown agent
-            if not self.ended.is_set():
-                self.fail(error)
-
-    def _poll_forever(self) -> None:
-        failures = 0
-        while not self.ended.is_set():
-            try:
-                self._poll()
-                failures = 0
-            except HandoffError as error:
-                if self.ended.is_set():
-                    return
-                if not is_passing(error):
-                    raise
-                if failures == 0:
-                    log.warning("the inbox of %s cannot be read now: %s", self.worker.agent.name, error)
-                failures += 1
-                wait = random.uniform(0, min(BACKOFF_SECONDS, 0.1 * 2.0 ** min(failures, 10)))
-                self.ended.wait(max(error.retry_after or 0.0, wait))
-
     def _poll(self) -> None:
         response = self.polls.pull_handoff(self.worker.agent.name, POLL_SECONDS)
         if response is None:
@@ -71,3 +47,31 @@ class Inbox:
         handoff = Received(self.worker.agent.name, self.spine, response.headers, response.body)
         handoff.answers_by_api = True
         self.worker.work(handoff)
+
+
+def receive_forever(receive: Callable[[], None], ended: threading.Event, agent: str,
+                    fail: Callable[[BaseException], None]) -> None:
+    """Repeats `receive` until the agent is stopped, with growing random waits while it fails for a passing reason."""
+    failures = 0
+    while not ended.is_set():
+        try:
+            receive()
+            failures = 0
+        except HandoffError as error:
+            if is_passing(error) and not ended.is_set():
+                failures += 1
+                _pause(error, failures, ended, agent)
+            elif not ended.is_set():
+                fail(error)  # it would not get better by itself: a wrong token, an unknown agent
+                return
+        except BaseException as error:
+            if not ended.is_set():
+                fail(error)
+            return
+
+
+def _pause(error: HandoffError, failures: int, ended: threading.Event, agent: str) -> None:
+    if failures == 1:
+        log.warning("the inbox of %s cannot be read now: %s", agent, error)
+    wait = random.uniform(0, min(BACKOFF_SECONDS, 0.1 * 2.0 ** min(failures, 10)))
+    ended.wait(max(error.retry_after or 0.0, wait))

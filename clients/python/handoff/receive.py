@@ -8,8 +8,9 @@
 
     serve(write_code)
 
-How handoffs arrive is one argument: receive="inbox" polls, receive="http://127.0.0.1:9001" listens there. In both, a
-duplicate is answered again and not done again, and the time to answer is extended while the function runs.
+How handoffs arrive is one argument: receive="inbox" polls, receive="stream" follows the inbox over one connection,
+receive="http://127.0.0.1:9001" listens there. In each, a duplicate is answered again and not done again, and the time to
+answer is extended while the function runs.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from .inbox import Inbox
 from .push import PushServer
 from .received import Received, acknowledgement
 from .seen import Answer, Seen, SeenFile, default_path
+from .stream import LEASES_MAX, Stream
 
 log = logging.getLogger("handoff")
 
@@ -42,8 +44,11 @@ class Agent:
 
     def __init__(self, name: str, function: Function, receive: str, concurrency: int,
                  seen: Union[None, str, "os.PathLike[str]", Seen], answer_within: float) -> None:
-        if receive != "inbox" and not receive.startswith("http://"):
-            raise ValueError(f"receive={receive!r}: allowed are 'inbox' and http://HOST:PORT")
+        if receive not in ("inbox", "stream") and not receive.startswith("http://"):
+            raise ValueError(f"receive={receive!r}: allowed are 'inbox', 'stream' and http://HOST:PORT")
+        if concurrency < 1 or (receive == "stream" and concurrency > LEASES_MAX):
+            most = f"1 to {LEASES_MAX} with receive='stream'" if receive == "stream" else "1 or more"
+            raise ValueError(f"concurrency={concurrency}: allowed is {most}")
         self.name = name
         self.function = function
         self.receive = receive
@@ -61,7 +66,8 @@ def agent(name: str, *, receive: str = "inbox", concurrency: int = 1,
           answer_within: float = 5.0) -> Callable[[Function], Agent]:
     """Makes a function an agent.
 
-    receive        "inbox": poll for handoffs. "http://HOST:PORT": listen there, as the agent's `url` says
+    receive        "inbox": poll for handoffs. "stream": follow the inbox as events. "http://HOST:PORT": listen there, as
+                   the agent's `url` says
     concurrency    how many handoffs it works on at the same time
     seen           where it remembers what it has done: a file, or a store (see Seen)
     answer_within  when pushed to: seconds until it answers "later" and acknowledges over the API; less than the
@@ -89,7 +95,7 @@ class Worker:
         answer = self.seen.get(handoff.id)
         if answer is not None:
             log.info("handoff %s arrived again and is acknowledged again", handoff.id)
-        elif self._begin(handoff):
+        elif self.begin(handoff):
             answer = self._call(handoff)
             if answer is not None:
                 self._remember(handoff, answer)
@@ -103,8 +109,8 @@ class Worker:
             return None
         return answer
 
-    def _begin(self, handoff: Received) -> bool:
-        """False if it is being worked on already: the answer to that counts for both."""
+    def begin(self, handoff: Received) -> bool:
+        """From now on it is extended. False if it is being worked on already: the answer to that counts for both."""
         handoff._settle = self._settle_later
         with self.lock:
             before = self.working.setdefault(handoff.id, handoff)
@@ -202,16 +208,22 @@ class Serving:
         self.failed: List[BaseException] = []
         self.ended = threading.Event()
         self.workers: List[Worker] = []
-        self.sources: List[Union[Inbox, PushServer]] = []
+        self.sources: List[Union[Inbox, Stream, PushServer]] = []
         try:
             for agent in agents:
                 worker = Worker(agent, spine)
                 self.workers.append(worker)
-                self.sources.append(Inbox(worker, spine, self._fail) if agent.receive == "inbox"
-                                    else PushServer(worker, spine))
+                self.sources.append(self._source(worker, spine))
         except BaseException:
             self.stop()
             raise
+
+    def _source(self, worker: Worker, spine: MemorySpine) -> Union[Inbox, Stream, PushServer]:
+        if worker.agent.receive == "inbox":
+            return Inbox(worker, spine, self._fail)
+        if worker.agent.receive == "stream":
+            return Stream(worker, spine, self._fail)
+        return PushServer(worker, spine)
 
     def _fail(self, error: BaseException) -> None:
         self.failed.append(error)

@@ -112,6 +112,14 @@ class Received:
         self._memories: Optional[Memories] = None
         self._settle: Optional[Callable[["Received", Dict[str, Any]], None]] = None
 
+    @classmethod
+    def of_event(cls, agent: str, spine: MemorySpine, headers: Mapping[str, str], body: Any) -> "Received":
+        """One that came as an event: the body is a JSON document, or text."""
+        text = body if isinstance(body, str) else ""
+        received = cls(agent, spine, {name.lower(): value for name, value in headers.items()}, text.encode())
+        received._envelope = _envelope_in(body)
+        return received
+
     @property
     def envelope(self) -> Envelope:
         """All of it. Fetched if this agent is sent another form (`format: markdown`, `accepts: ["1"]`)."""
@@ -240,7 +248,11 @@ def acknowledgement(handoff: Received) -> Dict[str, Any]:
 
 def _envelope_of(body: bytes) -> Optional[Envelope]:
     with contextlib.suppress(ValueError):
-        found = json.loads(body)
-        if isinstance(found, dict) and str(found.get("envelope_version", "")).startswith("2."):
-            return Envelope(found)
+        return _envelope_in(json.loads(body))
+    return None
+
+
+def _envelope_in(document: Any) -> Optional[Envelope]:
+    if isinstance(document, dict) and str(document.get("envelope_version", "")).startswith("2."):
+        return Envelope(document)
     return None

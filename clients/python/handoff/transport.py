@@ -55,6 +55,16 @@ class Transport:
                         raise
             return self._exchange(connection, request)
 
+    @contextlib.contextmanager
+    def follow(self, request: Request) -> Iterator["Following"]:
+        """An answer that is read while it comes, over a connection of its own."""
+        with self._connection() as connection:
+            try:
+                connection.close()
+                yield Following(connection, self._begin(connection, request))
+            finally:
+                connection.close()
+
     def close(self) -> None:
         """Closes all connections; requests in progress fail, and so do later ones."""
         self.closed = True
@@ -67,16 +77,21 @@ class Transport:
 
     def _exchange(self, connection: http.client.HTTPConnection, request: Request) -> Response:
         try:
-            if connection.sock is None:
-                connection.connect()
-            if connection.sock is not None:
-                connection.sock.settimeout(request.timeout)
-            connection.request(request.method, self.prefix + request.path, request.body, request.headers)
-            answer = connection.getresponse()
+            answer = self._begin(connection, request)
             return Response(answer.status, _lower(answer), answer.read())
         except BaseException:
             connection.close()
             raise
+
+    def _begin(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
+        """Sends it; the body of the answer is still to be read."""
+        if connection.sock is None:
+            connection.connect()
+            self._check_open()  # close() saw no socket
+        if connection.sock is not None:
+            connection.sock.settimeout(request.timeout)
+        connection.request(request.method, self.prefix + request.path, request.body, request.headers)
+        return connection.getresponse()
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[http.client.HTTPConnection]:
@@ -84,7 +99,7 @@ class Transport:
         try:
             yield connection
         except (OSError, http.client.HTTPException) as error:
-            if isinstance(error, ssl.SSLCertVerificationError):
+            if isinstance(error, (UnreachableError, ssl.SSLCertVerificationError)):
                 raise
             detail = "no answer in time" if isinstance(error, socket.timeout) else str(error) or type(error).__name__
             raise UnreachableError(f"{self.endpoint}: {detail}", code="unreachable") from error
@@ -95,11 +110,14 @@ class Transport:
         with self.lock:
             if self.owner != os.getpid():  # a fork shares no connection with its parent
                 self.idle, self.busy, self.owner = [], set(), os.getpid()
-            if self.closed:
-                raise UnreachableError(f"{self.endpoint}: the client was closed", code="closed")
+            self._check_open()
             connection = self.idle.pop() if self.idle else self._new()
             self.busy.add(connection)
         return connection
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise UnreachableError(f"{self.endpoint}: the client was closed", code="closed")
 
     def _new(self) -> http.client.HTTPConnection:
         if self.scheme == "unix":
@@ -121,6 +139,28 @@ class Transport:
             idle, self.idle = self.idle, []
         for connection in idle:
             connection.close()
+
+
+class Following:
+    """An answer without an end, line by line. `response` has a body only if the answer is an error."""
+
+    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
+        self._socket: Optional[socket.socket] = connection.sock
+        self._answer = answer
+        self.response = Response(answer.status, _lower(answer), answer.read() if answer.status >= 400 else b"")
+
+    def lines(self) -> Iterator[bytes]:
+        while True:
+            line = self._answer.readline()
+            if not line:
+                return
+            yield line
+
+    def leave(self) -> None:
+        """Ends our side, which the sidecar answers by ending its own. What is on its way still arrives."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(self._socket, socket.SHUT_WR)  # also below TLS
 
 
 def _lower(answer: http.client.HTTPResponse) -> Dict[str, str]:

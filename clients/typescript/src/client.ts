@@ -13,7 +13,7 @@ import type { Envelope, Handoff, HandoffRequest, Json, JsonObject, Memory, Missi
               RequestFields } from "./documents.js";
 import { CircuitOpenError, HandoffError, HandoffTimeoutError, UnavailableError, errorOf } from "./errors.js";
 import { traceHeaders } from "./trace.js";
-import { Transport, type Tls, type TransportResponse } from "./transport.js";
+import { Transport, type Following, type Tls, type TransportResponse } from "./transport.js";
 
 /** A handoff or an envelope, or its id. */
 export type Named = string | { id: string };
@@ -222,6 +222,23 @@ export class MemorySpine {
     return response.status === 200 ? response : undefined;
   }
 
+  /** @internal The inbox as a stream of events, after the event `last`. It is not repeated as calls are. */
+  async followInbox(agent: string, options: { leases: number; last?: string; timeout: number; signal: AbortSignal }):
+      Promise<Following> {
+    const { leases, last, timeout, signal } = options;
+    const headers: Record<string, string> = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
+    this.authorize(headers);
+    const path = `/v1/agents/${segment(agent)}/inbox` + queryString({ leases: leases > 1 ? leases : undefined });
+    const following = await this.transport.follow({ method: "GET", path, headers, timeout, signal });
+    const { status, headers: answered, body = "" } = following;
+    if (status >= 400) throw errorOf(status, body, retryAfter(answered));
+    if (!(answered["content-type"] ?? "").startsWith("text/event-stream")) {
+      following.leave();
+      throw new HandoffError({ code: "not_a_stream", detail: "this sidecar has no streams; use receive: inbox" }, status);
+    }
+    return following;
+  }
+
   async cancelHandoff(handoff: Named, reason = ""): Promise<Handoff> {
     return this.json("POST", `/v1/handoffs/${segment(handoff)}/cancel`, { members: { reason } });
   }
@@ -335,13 +352,16 @@ export class MemorySpine {
 
   private async once(method: string, path: string, headers: Record<string, string>, body: string | undefined,
                      call: Call): Promise<TransportResponse> {
-    const token = this.currentToken();
-    if (token) headers["Authorization"] = `Bearer ${token}`;
+    this.authorize(headers);
     const timeout = 1000 * (ANSWER_SECONDS + (call.wait ?? 0));
     const response = await this.transport.exchange({ method, path, headers, body, timeout, signal: call.signal });
     if (response.status < 400) return response;
-    const after = response.headers["retry-after"];
-    throw errorOf(response.status, response.body, after && /^\d+$/.test(after) ? Number(after) : undefined);
+    throw errorOf(response.status, response.body, retryAfter(response.headers));
+  }
+
+  private authorize(headers: Record<string, string>): void {
+    const token = this.currentToken();
+    if (token) headers["Authorization"] = `Bearer ${token}`;
   }
 
   /** Seconds until the next try; undefined if there is none. */
@@ -407,6 +427,11 @@ export function isPassing(error: unknown): error is HandoffError {
   if (!(error instanceof HandoffError)) return false;
   if (error instanceof CircuitOpenError || error.code === "store_displaced") return false; // a person or the caller decides
   return error instanceof UnavailableError || error.status === 408 || error.status === 425;
+}
+
+function retryAfter(headers: Record<string, string>): number | undefined {
+  const after = headers["retry-after"];
+  return after && /^\d+$/.test(after) ? Number(after) : undefined;
 }
 
 function idOf(named: Named): string {

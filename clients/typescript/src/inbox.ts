@@ -17,7 +17,8 @@ export class Inbox {
 
   constructor(private readonly worker: Worker, fail: (error: unknown) => void) {
     this.polls = new MemorySpine({ ...worker.spine.options, retry: { seconds: 0 } });
-    this.loops = Array.from({ length: worker.agent.concurrency }, () => this.pollForever().catch(fail));
+    const { concurrency: length, name } = worker.agent;
+    this.loops = Array.from({ length }, () => receiveForever(() => this.poll(), this.ended.signal, name).catch(fail));
   }
 
   async stop(): Promise<void> {
@@ -26,29 +27,29 @@ export class Inbox {
     this.polls.close();
   }
 
-  private async pollForever(): Promise<void> {
-    const { signal } = this.ended;
-    let failures = 0;
-    while (!signal.aborted) {
-      try {
-        await this.poll(signal);
-        failures = 0;
-      } catch (error) {
-        if (signal.aborted) return;
-        if (!isPassing(error)) throw error; // it would not get better by itself: a wrong token, an unknown agent
-        if (failures++ === 0) console.error(`handoff: the inbox of ${this.worker.agent.name} cannot be read: ${error.message}`);
-        const wait = Math.max(error.retryAfter ?? 0, Math.random() * Math.min(BACKOFF_SECONDS, 0.1 * 2 ** failures));
-        await sleep(1000 * wait, undefined, { signal }).catch(() => undefined);
-      }
-    }
-  }
-
-  private async poll(signal: AbortSignal): Promise<void> {
+  private async poll(): Promise<void> {
     const { agent, spine } = this.worker;
-    const response = await this.polls.pullHandoff(agent.name, POLL_SECONDS, signal);
+    const response = await this.polls.pullHandoff(agent.name, POLL_SECONDS, this.ended.signal);
     if (!response) return;
     const handoff = await Received.from(agent.name, spine, response.headers, response.body);
     handoff.answersByApi = true;
     await this.worker.work(handoff);
+  }
+}
+
+/** Repeats `receive` until the agent is stopped, with growing random waits while it fails for a passing reason. */
+export async function receiveForever(receive: () => Promise<void>, signal: AbortSignal, agent: string): Promise<void> {
+  let failures = 0;
+  while (!signal.aborted) {
+    try {
+      await receive();
+      failures = 0;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!isPassing(error)) throw error; // it would not get better by itself: a wrong token, an unknown agent
+      if (failures++ === 0) console.error(`handoff: the inbox of ${agent} cannot be read now: ${error.message}`);
+      const wait = Math.max(error.retryAfter ?? 0, Math.random() * Math.min(BACKOFF_SECONDS, 0.1 * 2 ** failures));
+      await sleep(1000 * wait, undefined, { signal }).catch(() => undefined);
+    }
   }
 }

@@ -10,15 +10,15 @@ import type { Worker } from "./receive.js";
 import { Received } from "./received.js";
 import type { Answer } from "./seen.js";
 import { plainHeaders } from "./transport.js";
+import { Turns } from "./turns.js";
 
 export class PushServer {
   private readonly server: Server;
   private readonly working = new Set<Promise<unknown>>();
-  private readonly waiting: (() => void)[] = [];
-  private free: number;
+  private readonly turns: Turns;
 
   private constructor(private readonly worker: Worker) {
-    this.free = worker.agent.concurrency;
+    this.turns = new Turns(worker.agent.concurrency);
     this.server = createServer((request, response) => {
       this.take(request, response).catch((error: unknown) => {
         console.error(`handoff: a push to ${worker.agent.name} failed:`, error);
@@ -55,7 +55,7 @@ export class PushServer {
     }
     const { agent, spine } = this.worker;
     const handoff = await Received.from(agent.name, spine, headers, await text(request));
-    const work = this.inTurn(() => this.worker.work(handoff));
+    const work = this.turns.run(() => this.worker.work(handoff));
     this.working.add(work);
     const done = work.finally(() => this.working.delete(work));
     done.catch((error: unknown) => console.error(`handoff: ${handoff.id} was not answered:`, error));
@@ -71,19 +71,6 @@ export class PushServer {
       return reply(response, 202);
     }
     reply(response, answer ? 200 : 202, answer as Answer | undefined);
-  }
-
-  /** Runs it when fewer than `concurrency` handoffs are worked on. */
-  private async inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (this.free === 0) await new Promise<void>((resolve) => this.waiting.push(resolve));
-    else this.free--;
-    try {
-      return await work();
-    } finally {
-      const next = this.waiting.shift();
-      if (next) next();
-      else this.free++;
-    }
   }
 }
 

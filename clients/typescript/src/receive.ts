@@ -8,20 +8,22 @@
 //     });
 //     await serve([coder]);
 //
-// How handoffs arrive is one option: receive: "inbox" polls, receive: "http://127.0.0.1:9001" listens there. In both, a
-// duplicate is answered again and not done again, and the time to answer is extended while the function runs.
+// How handoffs arrive is one option: receive: "inbox" polls, receive: "stream" follows the inbox over one connection,
+// receive: "http://127.0.0.1:9001" listens there. In each, a duplicate is answered again and not done again, and the time
+// to answer is extended while the function runs.
 import { MemorySpine } from "./client.js";
 import { Refused } from "./errors.js";
 import { Inbox } from "./inbox.js";
 import { PushServer } from "./push.js";
 import { acknowledgement, Received } from "./received.js";
 import { defaultPath, SeenFile, type Answer, type Seen } from "./seen.js";
+import { LEASES_MAX, Stream } from "./stream.js";
 import { continued } from "./trace.js";
 
 export type AgentFunction = (handoff: Received) => unknown;
 
 export interface AgentOptions {
-  /** "inbox": poll for handoffs. "http://HOST:PORT": listen there, as the agent's `url` says. */
+  /** "inbox": poll for handoffs. "stream": follow the inbox as events. "http://HOST:PORT": listen there, as its `url` says. */
   receive?: string;
   /** How many handoffs it works on at the same time. */
   concurrency?: number;
@@ -43,8 +45,12 @@ export interface Agent {
 /** Makes a function an agent: one that handoffs are addressed to by this name. */
 export function agent(name: string, run: AgentFunction, options: AgentOptions = {}): Agent {
   const { receive = "inbox", concurrency = 1, answer_within = 5 } = options;
-  if (receive !== "inbox" && !receive.startsWith("http://")) {
-    throw new TypeError(`receive ${receive}: allowed are inbox and http://HOST:PORT`);
+  if (!["inbox", "stream"].includes(receive) && !receive.startsWith("http://")) {
+    throw new TypeError(`receive ${receive}: allowed are inbox, stream and http://HOST:PORT`);
+  }
+  if (!(concurrency >= 1) || (receive === "stream" && concurrency > LEASES_MAX)) {
+    const most = receive === "stream" ? `1 to ${LEASES_MAX} with receive stream` : "1 or more";
+    throw new TypeError(`concurrency ${concurrency}: allowed is ${most}`);
   }
   return { name, run, receive, concurrency, seen: options.seen, answer_within };
 }
@@ -84,10 +90,11 @@ export class Worker {
     if (this.seen instanceof SeenFile && this.seen !== this.agent.seen) this.seen.close();
   }
 
-  /** False if it is being worked on already: the answer to that counts for both. */
-  private begin(handoff: Received): boolean {
+  /** From now on it is extended. False if it is being worked on already: the answer to that counts for both. */
+  begin(handoff: Received): boolean {
     handoff.settle = (settled, answer) => this.settleLater(settled, answer);
     const before = this.working.get(handoff.id);
+    if (before?.handoff === handoff) return true;
     if (before) before.handoff.answersByApi = true; // its own way to answer may be gone
     else this.working.set(handoff.id, { handoff, extended: performance.now() });
     return !before;
@@ -145,7 +152,7 @@ export class Serving {
   /** Settles when the agents were stopped; rejects if one can no longer receive. */
   readonly ended: Promise<void>;
   private readonly workers: Worker[] = [];
-  private readonly sources: (Inbox | PushServer)[] = [];
+  private readonly sources: (Inbox | Stream | PushServer)[] = [];
   private end!: () => void;
   private fail!: (error: unknown) => void;
 
@@ -163,7 +170,7 @@ export class Serving {
       for (const each of agents) {
         const worker = new Worker(each, spine);
         serving.workers.push(worker);
-        serving.sources.push(each.receive === "inbox" ? new Inbox(worker, serving.fail) : await PushServer.start(worker));
+        serving.sources.push(await source(worker, serving.fail));
       }
     } catch (error) {
       await serving.stop();
@@ -182,6 +189,12 @@ export class Serving {
     await Promise.all(this.workers.map((worker) => worker.close()));
     this.end();
   }
+}
+
+async function source(worker: Worker, fail: (error: unknown) => void): Promise<Inbox | Stream | PushServer> {
+  if (worker.agent.receive === "inbox") return new Inbox(worker, fail);
+  if (worker.agent.receive === "stream") return new Stream(worker, fail);
+  return PushServer.start(worker);
 }
 
 /** Starts the agents and returns. */

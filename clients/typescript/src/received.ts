@@ -76,9 +76,11 @@ export class Received {
   }
 
   /** Fetches the envelope if this agent is sent another form (`format: markdown`, `accepts: ["1"]`). */
-  static async from(agent: string, spine: MemorySpine, headers: Record<string, string>, body: string): Promise<Received> {
-    const envelope = parsed(body) ?? await spine.getEnvelope(headers["handoff-id"] ?? "");
-    return new Received(agent, spine, headers, body, envelope);
+  static async from(agent: string, spine: MemorySpine, headers: Record<string, string>, body: string | object):
+      Promise<Received> {
+    const envelope = envelopeIn(typeof body === "string" ? parsed(body) : body);
+    return new Received(agent, spine, headers, typeof body === "string" ? body : "",
+      envelope ?? await spine.getEnvelope(headers["handoff-id"] ?? ""));
   }
 
   get task(): { summary: string; intent: string; state: JsonObject; decisions: Json[]; unresolved: Json[];
@@ -194,11 +196,15 @@ export function acknowledgement(handoff: Received): Answer {
   return { ack: id, ...(successor && { next: successor }), ...(gaps.length > 0 && { missing: gaps }) };
 }
 
-function parsed(body: string): Envelope | undefined {
+function parsed(body: string): unknown {
   try {
-    const found = JSON.parse(body) as { envelope_version?: unknown } | null;
-    return String(found?.envelope_version ?? "").startsWith("2.") ? envelopeOf(found as object) : undefined;
+    return JSON.parse(body);
   } catch {
     return undefined;
   }
+}
+
+function envelopeIn(document: unknown): Envelope | undefined {
+  const found = document as { envelope_version?: unknown } | null | undefined;
+  return String(found?.envelope_version ?? "").startsWith("2.") ? envelopeOf(found as object) : undefined;
 }

@@ -2,8 +2,10 @@
 //
 // HTTP over connections that stay open. A connection that the sidecar closed while it was idle is noticed only when the next
 // request fails on it; such a request is sent again at once, without counting as a failure.
+import { once } from "node:events";
 import http from "node:http";
 import https from "node:https";
+import { text } from "node:stream/consumers";
 import { UnreachableError } from "./errors.js";
 
 export interface TransportRequest {
@@ -20,6 +22,17 @@ export interface TransportResponse {
   status: number;
   headers: Record<string, string>;
   body: string;
+}
+
+/** An answer that is read while it comes. It has a body only if it is an error. */
+export interface Following {
+  status: number;
+  headers: Record<string, string>;
+  body?: string;
+  /** Throws UnreachableError when the connection breaks. */
+  chunks: AsyncIterable<Buffer>;
+  /** Ends our side, which the sidecar answers by ending its own. What is on its way still arrives. */
+  leave(): void;
 }
 
 /** Certificates, as node:https takes them. */
@@ -51,6 +64,32 @@ export class Transport {
         if (request.signal?.aborted) throw request.signal.reason;
         if (!attempt.wasStale) throw unreachable(this.endpoint, error);
       }
+    }
+  }
+
+  /** An answer without an end. `timeout` is how long it may be silent. */
+  async follow(sent: TransportRequest): Promise<Following> {
+    const { method, path, headers, signal, timeout } = sent;
+    const request = (this.secure ? https : http).request({ ...this.options, agent: this.agent, method, headers, signal,
+      path: this.prefix + path });
+    request.setTimeout(timeout, () => request.destroy(new Error("no answer in time")));
+    request.on("error", () => undefined); // whoever waits for the answer has it, too
+    request.end();
+    try {
+      const [response] = (await once(request, "response")) as [http.IncomingMessage];
+      const status = response.statusCode ?? 0;
+      return { status, headers: plainHeaders(response.headers), chunks: this.chunks(response),
+        ...(status >= 400 && { body: await text(response) }), leave: () => void response.socket.end() };
+    } catch (error) {
+      throw unreachable(this.endpoint, error);
+    }
+  }
+
+  private async *chunks(response: http.IncomingMessage): AsyncGenerator<Buffer> {
+    try {
+      for await (const chunk of response) yield chunk as Buffer;
+    } catch (error) {
+      throw unreachable(this.endpoint, error);
     }
   }
 
