@@ -12,7 +12,8 @@ import source_tree
 LINES_MAX = 59
 CLIENTS = ("handoff",)  # of clients/, which have no dependencies
 FRAMEWORKS = {"ai_sdk.mjs": ("ai", "ai/test", "zod"), "openai_agents.mjs": ("@openai/agents",),
-              "langgraph.mjs": ("@langchain/langgraph", "@langchain/core/utils/testing")}
+              "langgraph.mjs": ("@langchain/langgraph", "@langchain/core/utils/testing"),
+              "mastra.mjs": ("@mastra/core/agent", "@mastra/core/tools", "ai/test", "zod")}
 EXAMPLES = [path for path in source_tree.files() if path.parts[0] == "examples"]
 PROGRAMS = [path for path in EXAMPLES if path.suffix in (".py", ".mjs", ".c")]
 

@@ -41,6 +41,11 @@ class Frameworks(unittest.TestCase):
         self.assertEqual(self.run_example("langgraph.mjs"),
                          ["Write the retries: 429 and time-outs are safe to repeat; three retries, with jitter"])
 
+    def test_mastra(self):
+        """Its package.json asks for Node.js 22.13; what the example uses runs with 20, too."""
+        self.assertEqual(self.run_example("mastra.mjs"), ["Write the retries: Back off, at most three times; "
+                                                          "because: The gateway never charges twice"])
+
     def test_openai_agents(self):
         self.assertEqual(self.run_example("openai_agents.mjs"), ["1 handoff observed", "Review this: Three retries."])
         self.assertIn('handoff_handoffs_total{target_agent="other",pattern="direct",outcome="acknowledged"} 1',
