@@ -60,8 +60,8 @@ bool handoff_hand_on_begin(struct handoff_delivery *delivery, struct handoff_rep
         return false;
     on->reply = reply;
     delivery->hand_on = on;
-    if (delivery->protocol)
-        delivery->protocol->break_off(delivery);
+    if (delivery->protocol && !handoff_delivery_is_taken(delivery))
+        delivery->protocol->break_off(delivery); /* a lease stays the agent's until it settles */
     handoff_delivery_set_attempting(delivery, true); /* or it stays so: a drain sees no gap */
     base_timers_stop(delivery->lane->timers, &delivery->timer);
     options->hand_on(options->hand_on_host, on);

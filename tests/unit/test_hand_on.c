@@ -348,6 +348,50 @@ static void test_a_lease_goes_on_where_nothing_could_be_stored(void **state)
     check_lease_goes_on(&sender);
 }
 
+/* Leases the handoff to a client that follows the inbox and may hold one. */
+static struct handoff_stream *lease_to_follower(struct sender *sender,
+                                                struct handoff_stream_holder *holder)
+{
+    struct handoff_stream *stream = base_calloc(1, sizeof *stream);
+    struct handoff_stream_lost lost;
+    struct poller poller;
+    stream->most = 1;
+    use_pull();
+    *holder = (struct handoff_stream_holder){0};
+    handoff_stream_open(&coder()->inbox, holder, stream, NULL, &lost);
+    send_to(sender, "coder");
+    poller = (struct poller){
+        .request = {.lane = stage.lane, .agent = coder(), .told = on_poll_told, .holder = holder}};
+    handoff_inbox_poll(&poller.request, MINUTE_MS);
+    until_told(&poller);
+    assert_non_null(poller.request.envelope);
+    base_free(poller.request.envelope);
+    return stream;
+}
+
+/* Else it would be given one more than it may hold. */
+static void test_a_follower_holds_what_could_not_be_stored(void **state)
+{
+    (void)state;
+    static struct sender sender, lost;
+    struct handoff_stream_holder holder;
+    struct handoff_stream_lost unsent;
+    struct speaker speaker;
+    struct handoff_stream *stream = lease_to_follower(&sender, &holder);
+    assert_int_equal(stream->leased, 1);
+    begin_to_hand_on(&speaker, &sender);
+    until_handed_on();
+    fault_at(FAULT_WRITE, 1, true, SQLITE_FULL);
+    hand_over(&lost);
+    assert_int_equal(until_replied(&speaker), HANDOFF_ERR_STORE_FULL);
+    fault_lift();
+    assert_int_equal(stream->leased, 1);
+    check_lease_goes_on(&sender);
+    assert_int_equal(stream->leased, 0);
+    handoff_stream_close(&coder()->inbox, &holder, 0, &unsent);
+    assert_int_equal(unsent.count, 0);
+}
+
 static void test_an_awaited_acknowledgement_is_awaited_further(void **state)
 {
     (void)state;
@@ -544,6 +588,7 @@ int main(void)
         HOSTED(test_it_is_asked_again_less_and_less_often),
         HOSTED(test_whichever_allocation_fails_on_the_way_to_the_host),
         HOSTED(test_a_lease_goes_on_where_nothing_could_be_stored),
+        HOSTED(test_a_follower_holds_what_could_not_be_stored),
         HOSTED(test_an_awaited_acknowledgement_is_awaited_further),
         HOSTED(test_without_memory_a_call_changes_nothing),
         HOSTED(test_what_is_handed_on_is_not_leased),
