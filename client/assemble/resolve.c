@@ -274,14 +274,24 @@ static void add_impossible_ids(struct handoff_assembly *assembly)
     }
 }
 
-/* What a spine that failed gave is from the sidecar itself: a few. */
-static bool has_found(const struct handoff_spine_resolve *resolve, struct base_span id)
+static int compare_found_ids(const void *left, const void *right)
 {
-    for (size_t i = 0; i < resolve->found_count; i++) {
-        if (base_span_equal(resolve->found[i].memory.id, id))
-            return true;
-    }
-    return false;
+    const struct base_span *a = left, *b = right;
+    return compare_spans(a, b);
+}
+
+/* The ids of what the sidecar had itself, sorted. NULL: out of memory. */
+static struct base_span *list_found_ids(struct handoff_assembly *assembly)
+{
+    const struct handoff_spine_resolve *resolve = &assembly->resolve;
+    struct base_span *ids =
+        base_arena_alloc(&assembly->arena, (resolve->found_count + 1) * sizeof *ids);
+    if (!ids)
+        return NULL;
+    for (size_t i = 0; i < resolve->found_count; i++)
+        ids[i] = resolve->found[i].memory.id;
+    qsort(ids, resolve->found_count, sizeof *ids, compare_found_ids);
+    return ids;
 }
 
 /* In strategy full nothing goes by its id alone. */
@@ -293,12 +303,15 @@ static bool is_withheld(const struct handoff_assembly *assembly, enum handoff_ab
 }
 
 /* Without an answer, what else is pinned or relevant is unknown. */
-static void add_all_lacking(struct handoff_assembly *assembly)
+static bool add_all_lacking(struct handoff_assembly *assembly)
 {
-    const struct handoff_spine_resolve *resolve = &assembly->resolve;
     const enum handoff_absence reason = HANDOFF_ABSENCE_SPINE_UNAVAILABLE;
+    const size_t nfound = assembly->resolve.found_count;
+    const struct base_span *found = list_found_ids(assembly);
+    if (!found)
+        return false;
     for (size_t i = 0; i < assembly->nids; i++) {
-        if (!has_found(resolve, assembly->ids[i]))
+        if (!bsearch(&assembly->ids[i], found, nfound, sizeof *found, compare_found_ids))
             add_missing(assembly, assembly->ids[i], reason);
     }
     add_impossible_ids(assembly);
@@ -307,27 +320,28 @@ static void add_all_lacking(struct handoff_assembly *assembly)
     if (assembly->request.include_recent > 0)
         add_missing(assembly, base_span_text(all_recent), reason);
     assembly->search_failed = assembly->request.include_recent > 0;
+    return true;
 }
 
-static void add_lacking(struct handoff_assembly *assembly)
+static bool add_lacking(struct handoff_assembly *assembly)
 {
     const struct handoff_spine_resolve *resolve = &assembly->resolve;
-    if (handoff_spine_is_lost(&resolve->call)) {
-        add_all_lacking(assembly);
-        return;
-    }
+    if (handoff_spine_is_lost(&resolve->call))
+        return add_all_lacking(assembly);
     add_impossible_ids(assembly);
     for (size_t i = 0; i < resolve->missing_count; i++)
         add_missing(assembly, resolve->missing[i], HANDOFF_ABSENCE_NOT_FOUND);
     assembly->search_failed = resolve->incomplete;
     if (resolve->incomplete)
         add_missing(assembly, base_span_text(all_recent), HANDOFF_ABSENCE_SEARCH_INCOMPLETE);
+    return true;
 }
 
 static bool sort_out(struct handoff_assembly *assembly)
 {
     const struct handoff_spine_resolve *resolve = &assembly->resolve;
-    add_lacking(assembly);
+    if (!add_lacking(assembly))
+        return false;
     for (size_t i = 0; i < resolve->found_count; i++) {
         const struct handoff_found_memory *found = &resolve->found[i];
         enum handoff_absence reason = reason_to_withhold(assembly, &found->memory);
