@@ -21,7 +21,11 @@
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
-enum { REFERENCE_MAX = 256 }; /* bytes of what a step may name; nothing longer is meant as an id */
+enum {
+    REFERENCE_MAX = 256, /* bytes of what a step may name; nothing longer is meant as an id */
+    LOOKS_EACH = 100,    /* for each entry that a branched chain can have, before searches give up:
+                            about a thousand siblings that say the same are compared exactly */
+};
 
 /* Who has resolved an entry. Not all hops need know of it. */
 struct fold_taken {
@@ -102,13 +106,18 @@ static bool knows(struct fold *fold, size_t place)
     return handoff_lineage_knows(&fold->lineage, fold->place, place);
 }
 
-/* Whether it stands for the hop that is being folded. */
+/* Whether it stands for the hop that is being folded. Where too many have resolved it to find out,
+ * it does not: what the hop says of it again is then an entry of its own, and is not lost. */
 static bool stands_here(struct fold *fold, const struct fold_entry *entry)
 {
-    const struct fold_taken *taken = entry->taken;
-    while (taken && !knows(fold, taken->by))
-        taken = taken->next;
-    return !taken && knows(fold, entry->place);
+    size_t looks = 0;
+    if (!knows(fold, entry->place))
+        return false;
+    for (const struct fold_taken *taken = entry->taken; taken; taken = taken->next) {
+        if (!handoff_set_look(&fold->set, &looks) || knows(fold, taken->by))
+            return false;
+    }
+    return true;
 }
 
 static struct fold_entry *candidate(const void *context, size_t number)
@@ -122,8 +131,8 @@ static bool equals_known(const void *context, size_t number)
 {
     const struct wanted_entry *wanted = context;
     const struct fold_entry *entry = candidate(context, number);
-    return entry && handoff_same_entry(entry->item.value, wanted->value) &&
-           stands_here(wanted->fold, entry);
+    return entry && stands_here(wanted->fold, entry) &&
+           handoff_same_entry(entry->item.value, wanted->value);
 }
 
 /* No matter who said it. */
@@ -350,7 +359,7 @@ static void take_entry(void *context, size_t number)
     struct fold_taking *taking = context;
     struct fold *fold = taking->fold;
     struct fold_entry *entry = &fold->entries[number];
-    if (!takes(taking, entry) || !stands_here(fold, entry))
+    if (!stands_here(fold, entry) || !takes(taking, entry))
         return;
     struct fold_taken *taken = base_arena_alloc(fold->arena, sizeof *taken);
     taking->failed |= !taken;
@@ -733,6 +742,7 @@ static enum handoff_code make_entries(struct fold *fold, const struct handoff_sa
     fold->set.owner = fold;
     if (handoff_lineage_is_line(&fold->lineage))
         return HANDOFF_OK;
+    fold->set.budget = LOOKS_EACH * fold->room;
     fold->known = base_arena_calloc(fold->arena, nsaid + 1, sizeof *fold->known);
     return fold->known ? HANDOFF_OK : handoff_error_no_memory(error);
 }
@@ -787,7 +797,7 @@ static bool constraint_holds(struct joined_members *members, const struct handof
                                     unsafe_yyjson_get_next(members->keys[number]));
 }
 
-/* The first that says the same, which may be this one. */
+/* The first that says the same, which may be this one. NULL: the search gave up. */
 static const struct fold_entry *find_first_saying(struct fold *fold, const struct fold_entry *entry)
 {
     const struct base_span no_name = {0};
@@ -803,7 +813,10 @@ static const struct fold_entry *find_first_saying(struct fold *fold, const struc
 /* Siblings may have said the same, each without the other's knowledge. One of it is shown. */
 static bool is_twin(struct fold *fold, const struct fold_entry *entry)
 {
-    return !handoff_lineage_is_line(&fold->lineage) && find_first_saying(fold, entry) != entry;
+    if (handoff_lineage_is_line(&fold->lineage))
+        return false;
+    const struct fold_entry *first = find_first_saying(fold, entry);
+    return first && first != entry;
 }
 
 /* What only the end shows: all that was said is known. */

@@ -25,7 +25,9 @@
  * said (lineage.h), and nothing of their siblings, which it did not know; equal entries of siblings
  * are shown as one, and are current as long as one of them is. The same contributions and the same
  * request give the same ledger. Folding takes time in proportion to the number of items, in chains
- * that branch also to the hops that repeat or resolve.
+ * that branch also to the hops that repeat or resolve. Thousands of siblings that say the same are
+ * not all compared with each other: what is then not found to be a repetition, or resolved, is
+ * current once too often.
  *
  * Pure but for the arena, which owns all of it; the values are lent by the documents of the
  * contributions and the request. Any thread.

@@ -11,7 +11,7 @@ bool handoff_set_init(struct handoff_set *set, struct base_arena *arena, size_t 
     size_t slots = SLOTS_LEAST;
     while (slots / 2 < most && slots < UINT32_MAX)
         slots *= 2;
-    *set = (struct handoff_set){.mask = slots - 1, .room = most};
+    *set = (struct handoff_set){.mask = slots - 1, .room = most, .budget = SIZE_MAX};
     if (slots / 2 < most)
         return false;
     set->slots = base_arena_calloc(arena, slots, sizeof *set->slots);
@@ -53,14 +53,17 @@ size_t handoff_set_find(struct handoff_set *set, uint64_t hash,
 {
     struct handoff_set_slot *slot = find_set_slot(set, hash);
     uint32_t *link = &slot->first, before = 0;
+    size_t looks = 0;
     while (*link) {
         struct handoff_set_number *at = &set->list[*link - 1];
-        set->looked_at++;
         if (is_passed_over(set, at->number)) {
+            set->looked_at++;
             slot->last = at->next || !before ? slot->last : before;
             *link = at->next;
             continue;
         }
+        if (!handoff_set_look(set, &looks))
+            break;
         if (is_it(context, at->number))
             return at->number;
         before = *link;
@@ -73,8 +76,8 @@ void handoff_set_each(struct handoff_set *set, uint64_t hash,
                       void (*visit)(void *context, size_t number), void *context)
 {
     const struct handoff_set_slot *slot = find_set_slot(set, hash);
-    for (uint32_t at = slot->first; at; at = set->list[at - 1].next) {
-        set->looked_at++;
+    size_t looks = 0;
+    for (uint32_t at = slot->first; at && handoff_set_look(set, &looks);
+         at = set->list[at - 1].next)
         visit(context, set->list[at - 1].number);
-    }
 }

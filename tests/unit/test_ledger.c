@@ -764,6 +764,61 @@ static void test_twice_the_branches_are_twice_the_work(void **state)
     assert_true(once <= 10 * branches);
 }
 
+/* So many siblings each say the same, resolve what their parent asked, and take a step of another
+   agent; a child of each resolves what that one has asked. Then one hop continues all. */
+static size_t look_at_equal_siblings(size_t count)
+{
+    static const size_t first[] = {0};
+    static const char said_by_each[] =
+        "{\"state\":{\"decisions\":[\"d\"],\"unresolved\":[\"mine?\"],\"resolved\":[\"yours?\"]},"
+        "\"steps\":[{\"agent\":\"tool\",\"action\":\"ran\"}]}";
+    struct handoff_said *said = base_arena_calloc(&world.arena, 2 * count + 2, sizeof *said);
+    size_t *parents = base_arena_calloc(&world.arena, 2 * count, sizeof *parents);
+    said[0] = said_as(1, "a", "b",
+                      "{\"state\":{\"unresolved\":[\"yours?\"]},"
+                      "\"steps\":[{\"agent\":\"x\",\"action\":\"began\"}]}");
+    for (size_t i = 0; i < count; i++) {
+        said[1 + i] = said_as(2, "b", "c", said_by_each);
+        said[1 + i].parents = first;
+        said[1 + count + i] = said_as(3, "c", "a", "{\"state\":{\"resolved\":[\"mine?\"]}}");
+        parents[i] = 1 + i;
+        said[1 + count + i].parents = &parents[i];
+        parents[count + i] = 1 + count + i;
+        said[1 + i].nparents = said[1 + count + i].nparents = 1;
+    }
+    struct handoff_said *own = &said[1 + 2 * count];
+    *own = said_as(4, "a", "c", "{}");
+    own->parents = &parents[count];
+    own->nparents = count;
+    assert_int_equal(
+        handoff_ledger_fold(&world.ledger, &world.arena, said, 1 + 2 * count, own, &world.error),
+        HANDOFF_OK);
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_DECISION].count, 1);
+    assert_true(world.ledger.items[HANDOFF_ITEM_STEP].count >= 1 + count);
+    assert_in_range(world.ledger.items[HANDOFF_ITEM_UNRESOLVED].count, 0, 1);
+    return world.ledger.looked_at;
+}
+
+static void test_hundreds_of_siblings_that_say_the_same_are_compared_exactly(void **state)
+{
+    (void)state;
+    look_at_equal_siblings(400);
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_UNRESOLVED].count, 0);
+    assert_int_equal(world.ledger.past[HANDOFF_ITEM_UNRESOLVED].count, 401);
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_STEP].count, 401);
+}
+
+static void test_twice_the_siblings_that_say_the_same_are_twice_the_work(void **state)
+{
+    const size_t siblings = 10000;
+    (void)state;
+    const size_t once = look_at_equal_siblings(siblings),
+                 twice = look_at_equal_siblings(2 * siblings);
+    assert_true(once >= siblings);
+    assert_true(10 * twice <= 21 * once);
+    assert_true(once <= 5000 * siblings);
+}
+
 /* Where so many hops each add a demand to one list, and a constraint. */
 static size_t look_at_demands(size_t count)
 {
@@ -879,6 +934,8 @@ int main(void)
         TEST(test_texts_with_one_hash_cannot_be_computed),
         TEST(test_thousands_of_items),
         TEST(test_twice_the_branches_are_twice_the_work),
+        TEST(test_hundreds_of_siblings_that_say_the_same_are_compared_exactly),
+        TEST(test_twice_the_siblings_that_say_the_same_are_twice_the_work),
         TEST(test_twice_the_demands_are_twice_the_work),
         TEST(test_who_sends_a_history_again_sends_others_steps_too),
         TEST(test_the_same_gives_the_same),
