@@ -311,10 +311,13 @@ static enum handoff_code check_current(const struct continued_read *read,
         if (!stored->replaced || !is_among_ids(read, &stored->id))
             continue;
         base_uuid_format(&stored->id, text);
-        return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
-                                 "an operator has replaced this envelope by an edited one; "
-                                 "continue that one",
-                                 "previous_id", text);
+        handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                          "an operator has replaced this envelope by an edited one; continue that "
+                          "one",
+                          "previous_id", text);
+        base_uuid_format(&stored->replaced_by, text);
+        handoff_error_allow(error, "%s", text);
+        return HANDOFF_ERR_CONFLICT;
     }
     return HANDOFF_OK;
 }

@@ -244,18 +244,23 @@ static uint64_t needed_with_itself(struct handoff_assembly *assembly, uint64_t m
     return plan->budget;
 }
 
+/* By whom the budget is set decides who can raise it. */
 static void refuse_budget(struct handoff_assembly *assembly)
 {
+    static const char *const texts[2][2] = {
+        {"task, constraints, expected output, unresolved questions and the ids of memories are "
+         "never trimmed, but together they exceed the token budget of the receiver",
+         "task, constraints, expected output, unresolved questions and the ids of memories are "
+         "never trimmed, but together they exceed the token budget"},
+        {"strategy full omits nothing, but the whole context exceeds the token budget of the "
+         "receiver",
+         "strategy full omits nothing, but the whole context exceeds the token budget"}};
     struct handoff_error *error = &assembly->error;
+    const bool full = assembly->request.strategy == HANDOFF_STRATEGY_FULL;
+    const bool own = assembly->budget < assembly->token_budget;
     uint64_t needed = needed_with_itself(assembly, max_tokens_of(assembly));
-    handoff_error_set(
-        error, HANDOFF_ERR_BUDGET_TOO_SMALL,
-        assembly->request.strategy == HANDOFF_STRATEGY_FULL
-            ? "strategy full omits nothing, but the whole context exceeds the token budget"
-            : "task, constraints, expected output, unresolved questions and the ids of memories "
-              "are "
-              "never trimmed, but together they exceed the token budget",
-        "constraints.max_tokens", NULL);
+    handoff_error_set(error, HANDOFF_ERR_BUDGET_TOO_SMALL, texts[full][own],
+                      own ? "constraints.max_tokens" : "token_budget", NULL);
     handoff_error_seen(error, "%llu", (unsigned long long)assembly->budget);
     handoff_error_allow(error, "%llu or more", (unsigned long long)needed);
     error->needed = (int64_t)needed;

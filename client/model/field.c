@@ -57,12 +57,22 @@ enum handoff_code handoff_field_refuse_type(struct handoff_error *error, const c
     return HANDOFF_ERR_INVALID;
 }
 
+/* False: not all of them fit. */
+static bool join_words(char *out, size_t size, const char *const *words, const char *joint)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; words[i] && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? joint : "", words[i]);
+    return used < size;
+}
+
+/* A long list does without blanks. */
 static void allow_words(struct handoff_error *error, const char *const *words)
 {
-    char allowed[sizeof error->allowed] = "";
-    for (int i = 0; words[i]; i++)
-        snprintf(allowed + strlen(allowed), sizeof allowed - strlen(allowed), "%s%s", i ? ", " : "",
-                 words[i]);
+    char allowed[sizeof error->allowed];
+    if (!join_words(allowed, sizeof allowed, words, ", "))
+        (void)join_words(allowed, sizeof allowed, words, ",");
     handoff_error_allow(error, "%s", allowed);
 }
 

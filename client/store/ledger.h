@@ -33,6 +33,7 @@ struct handoff_contribution {
     uint8_t digest[BASE_SHA256_BYTES]; /* of the envelope */
     bool envelope_is_gone;             /* retention removed its row */
     bool replaced;                     /* an edit took its place (client/ledger/contribution.h) */
+    struct base_uuid replaced_by;      /* its envelope */
     struct base_uuid *parents;         /* the newest first */
     size_t nparents;
 };

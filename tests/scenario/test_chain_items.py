@@ -8,6 +8,10 @@ import unittest
 from harness.chain import Chained, actions, constraints, history, memories, missing, omitted, state
 
 
+KINDS = {"intent", "constraint", "summary", "decision", "unresolved", "remaining", "state", "step", "reference",
+         "expected_output"}
+
+
 class Task(Chained):
     def test_the_intent_of_the_first_request_is_carried_unchanged(self):
         self.chain.hand("researcher", "analyst", intent="The user's  own words – ünchanged")
@@ -383,8 +387,7 @@ class Ledger(Chained):
         self.assertIn("plain", json.dumps(self.chain.ledger(envelope, "constraint")))
         self.assertIn("p", json.dumps(self.chain.ledger(envelope, "state")))
         kinds = {item["kind"] for item in self.chain.ledger(envelope)}
-        self.assertLessEqual({"intent", "constraint", "summary", "decision", "unresolved", "remaining", "state",
-                              "step", "reference", "expected_output"}, kinds)
+        self.assertEqual(kinds, KINDS)
         self.assertEqual(constraints(envelope), {"style": "plain"})
 
     def test_the_ledger_is_paged(self):
@@ -399,6 +402,7 @@ class Ledger(Chained):
         envelope = self.chain.hand("researcher", "analyst")
         reply = self.chain.call("GET", f"/v1/envelopes/{envelope['id']}/ledger?kind=decisons")
         self.assertEqual((reply.status, reply.json()["code"]), (400, "invalid_request"))
+        self.assertEqual(set(reply.json()["allowed"].split(",")), KINDS)
 
     def test_an_envelope_that_is_none_has_no_ledger(self):
         reply = self.chain.call("GET", "/v1/envelopes/0190aaaa-0000-7000-8000-000000000001/ledger")

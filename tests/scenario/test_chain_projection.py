@@ -293,6 +293,17 @@ class GiantPin(unittest.TestCase):
                 self.assertLessEqual(envelope["tokens"]["count"], 1500)
             self.assertEqual(state(envelope)["decisions"], ["analyst", "coder"])
 
+    def test_what_does_not_fit_names_the_budget_that_would_have_to_be_raised(self):
+        with daemon_with(pullers(*AGENTS, token_budget=1500)) as daemon:
+            chain = Chain(daemon, "whose")
+            chain.remember("whose-1", " ".join(f"word{number}" for number in range(5000)), pinned=True)
+            for limits, field, seen in (({}, "token_budget", "1500"), ({"max_tokens": 9000000}, "token_budget", "1500"),
+                                        ({"max_tokens": 1000}, "constraints.max_tokens", "1000")):
+                status, problem = chain.refused("researcher", "analyst", strategy="full", include_pins=True,
+                                                constraints=limits)
+                self.assertEqual((status, problem["code"]), (422, "budget_too_small"), problem)
+                self.assertEqual((problem["field"], problem["seen"]), (field, seen), problem)
+
 
 class TwelveHops(Chained):
     def test_twelve_hops_at_a_budget_of_1500(self):

@@ -201,6 +201,7 @@ class Replaced(Pushed):
         new = self.edit(old, task_summary="corrected")
         answer = self.chain.refused("analyst", "coder", previous_id=old)
         self.assertEqual((answer[0], answer[1]["code"]), (409, "conflict"), answer)
+        self.assertEqual((answer[1]["seen"], answer[1]["allowed"]), (old, new["id"]))
         self.assertEqual(parents(self.chain.hand("analyst", "coder")), [new["id"]])
 
     def test_an_edit_of_what_continues_a_replaced_one(self):

@@ -166,7 +166,7 @@ class SilentOutages(unittest.TestCase):
         self.assertEqual(self.answers, ["budget_too_small"] * 25)
         text = self.ticket("HandoffRequestsFailing", "send_handoff")
         self.assertIn("a pinned memory that is too large", text)
-        self.check(text, None, r"request_rejected call=send_handoff code=budget_too_small field=constraints.max_tokens .*source=orchestrator",
+        self.check(text, None, r"request_rejected call=send_handoff code=budget_too_small field=token_budget .*source=orchestrator",
                    r"(?m)^giant .*pinned")
         self.assertEqual(self.shell.run("handoffctl memories unpin giant").returncode, 0)
         self.assertEqual(self.caller.send("well", strategy="full").status, 200)

@@ -43,6 +43,27 @@ static size_t rows_in(const struct handoff_call *call, enum handoff_field_place 
     return count;
 }
 
+static void check_words_fit(const struct handoff_fields *fields)
+{
+    for (size_t i = 0; fields && i < fields->count; i++) {
+        const struct handoff_field *row = &fields->rows[i];
+        size_t size = 0;
+        for (size_t word = 0; row->words && row->words[word]; word++)
+            size += strlen(row->words[word]) + strlen(",");
+        assert_in_range(size, 0, sizeof((struct handoff_error *)0)->allowed);
+    }
+}
+
+/* Else an error would name some of them, and half a word. */
+static void test_an_error_can_name_all_words(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < HANDOFF_CALLS; i++) {
+        check_words_fit(&handoff_calls[i].input);
+        check_words_fit(handoff_calls[i].document);
+    }
+}
+
 /* In the order of the path. */
 static void test_a_segment_of_a_path_has_a_row(void **state)
 {
@@ -207,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_names_and_paths_are_unique),
         cmocka_unit_test(test_a_segment_of_a_path_has_a_row),
         cmocka_unit_test(test_a_body_belongs_to_a_call_that_has_one),
+        cmocka_unit_test(test_an_error_can_name_all_words),
         cmocka_unit_test(test_what_is_stored_fits),
         cmocka_unit_test(test_steps_have_the_names_of_the_envelope),
         cmocka_unit_test(test_text_is_read),

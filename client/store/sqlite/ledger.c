@@ -102,7 +102,7 @@ static const char select_ledger[] =
                                        " coalesce(h.source, c.source), coalesce(h.target, "
                                        "c.target), c.text, c.form,"
                                        " coalesce(e.digest, c.digest), e.seq IS NULL, "
-                                       "c.replaced_by IS NOT NULL FROM up"
+                                       "c.replaced_by FROM up"
                                        " LEFT JOIN contributions c ON c.seq = up.seq LEFT JOIN "
                                        "envelopes e ON e.seq = up.seq"
                                        " LEFT JOIN handoffs h ON h.seq = up.seq";
@@ -155,7 +155,9 @@ static bool read_contribution(sqlite3_stmt *row, struct base_arena *arena, struc
     is->hop = sqlite3_column_int64(row, HOP_AT);
     is->created_ms = sqlite3_column_int64(row, CREATED_AT);
     is->envelope_is_gone = sqlite3_column_int(row, GONE_AT) == 1;
-    is->replaced = sqlite3_column_int(row, REPLACED_AT) == 1;
+    is->replaced = sqlite3_column_type(row, REPLACED_AT) != SQLITE_NULL;
+    if (is->replaced)
+        copy_id(row, REPLACED_AT, &is->replaced_by);
     if (digest.size == sizeof is->digest)
         memcpy(is->digest, digest.data, digest.size);
     return copy_text(row, TASK_AT, arena, &is->task_id) &&
