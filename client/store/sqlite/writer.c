@@ -57,7 +57,7 @@ enum { HOLD_NS = 1000000 };
 enum { GATHER_FROM = 3, GATHER_SHARE = 4, GATHER_MAX_NS = 2000000 };
 
 /* So soon after a write, and no more often, its size is known to a scrape. */
-#define MEASURE_EVERY_NS INT64_C(100000000)
+#define MEASURE_EVERY_NS INT64_C(1000000000)
 
 /* So often it looks for all of its files. */
 #define LOOK_EVERY_NS INT64_C(250000000)
