@@ -810,7 +810,7 @@ static void test_hundreds_of_siblings_that_say_the_same_are_compared_exactly(voi
 
 static void test_twice_the_siblings_that_say_the_same_are_twice_the_work(void **state)
 {
-    const size_t siblings = 10000;
+    const size_t siblings = 3000;
     (void)state;
     const size_t once = look_at_equal_siblings(siblings),
                  twice = look_at_equal_siblings(2 * siblings);
