@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Completeness is the share of what was asked for by id, pinned or inherited that goes in whatever form."""
 
+import contextlib
+import sqlite3
 import unittest
 
 from harness.agents import daemon_with
@@ -82,6 +84,22 @@ class Completeness(Chained):
                                constraints={"max_tokens": 300})
             self.assertEqual(completeness(first), (2, 2))
             self.assertEqual(completeness(chain.hand("analyst", "coder", include_pins=False)), (1, 1))
+
+    def test_a_lost_spine_shows_in_a_request_that_names_no_memory(self):
+        """The specification's own usage: what is recent, and what is pinned."""
+        with daemon_with(pullers(*AGENTS)) as daemon:
+            chain = Chain(daemon, self.task)
+            chain.remember("pin-1", pinned=True)
+            usual = {"include_recent": 20, "include_pins": True}
+            self.assertEqual(chain.hand("researcher", "analyst", **usual)["completeness"]["ratio"], 1)
+            with contextlib.closing(sqlite3.connect(daemon.folder / "data/handoff.db")) as store:
+                store.execute("ALTER TABLE memories RENAME TO elsewhere")
+                lost = chain.hand("analyst", "coder", **usual)
+                store.execute("ALTER TABLE elsewhere RENAME TO memories")
+            self.assertEqual(lost["completeness"], {"requested": 1, "included": 0, "ratio": 0})
+            self.assertIn('handoff_context_completeness_ratio_sum{target_agent="coder"} 0',
+                          daemon.web.get("/metrics").text.splitlines())
+            self.assertEqual(chain.hand("coder", "tester", **usual)["completeness"]["ratio"], 1)
 
     def test_the_metrics_say_the_same(self):
         with daemon_with(pullers(*AGENTS)) as daemon:
