@@ -120,7 +120,7 @@ class Worker:
 
     def _call(self, handoff: Received) -> Optional[Answer]:
         try:
-            with trace.continued(handoff.headers):
+            with trace.continued(handoff.trace):
                 result = self.agent.function(handoff)
                 if inspect.iscoroutine(result):
                     asyncio.run(result)

@@ -129,6 +129,14 @@ class Received:
         return self._envelope
 
     @property
+    def trace(self) -> Dict[str, Optional[str]]:
+        """Its W3C Trace Context, which the work continues: from the request of a push, else from the envelope."""
+        if "traceparent" in self.headers:
+            return {name: self.headers.get(name) for name in ("traceparent", "tracestate")}
+        self._envelope = self._envelope or _envelope_of(self._body)  # for this, none is fetched
+        return dict(self._envelope.get("trace") or {}) if self._envelope else {}
+
+    @property
     def task(self) -> Task:
         return Task(self.envelope.context.get("task") or {})
 

@@ -78,7 +78,9 @@ class Transport:
     def _exchange(self, connection: http.client.HTTPConnection, request: Request) -> Response:
         try:
             answer = self._begin(connection, request)
-            return Response(answer.status, _lower(answer), answer.read())
+            response = Response(answer.status, _lower(answer), answer.read())
+            _check_whole(answer, response)
+            return response
         except BaseException:
             connection.close()
             raise
@@ -161,6 +163,13 @@ class Following:
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(self._socket, socket.SHUT_WR)  # also below TLS
+
+
+def _check_whole(answer: http.client.HTTPResponse, response: Response) -> None:
+    """http.client takes a head that was cut off for an answer without a body."""
+    if not response.body and response.status not in (204, 304) and not answer.chunked:
+        if response.headers.get("content-length") != "0":
+            raise http.client.IncompleteRead(b"")
 
 
 def _lower(answer: http.client.HTTPResponse) -> Dict[str, str]:

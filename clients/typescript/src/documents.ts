@@ -110,6 +110,7 @@ export interface Task {
 export interface Envelope extends Carried {
   digest: string;
   created_at: string;
+  trace?: { traceparent?: string; tracestate?: string };
   context: {
     task: Task;
     memories?: Memory[];

@@ -102,7 +102,7 @@ export class Worker {
 
   private async call(handoff: Received): Promise<Answer | undefined> {
     try {
-      await continued(handoff.headers, () => this.agent.run(handoff));
+      await continued(handoff.trace, () => this.agent.run(handoff));
     } catch (error) {
       if (error instanceof Refused) return { nack: handoff.id, reason: error.message, retry: false };
       console.error(`handoff: ${handoff.id} failed at ${this.agent.name}:`, error);

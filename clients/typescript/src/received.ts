@@ -83,6 +83,12 @@ export class Received {
       envelope ?? await spine.getEnvelope(headers["handoff-id"] ?? ""));
   }
 
+  /** Its W3C Trace Context, which the work continues: from the request of a push, else from the envelope. */
+  get trace(): { traceparent?: string; tracestate?: string } {
+    const { traceparent, tracestate } = this.headers;
+    return traceparent ? { traceparent, tracestate } : this.envelope.trace ?? {};
+  }
+
   get task(): { summary: string; intent: string; state: JsonObject; decisions: Json[]; unresolved: Json[];
                 remaining: Json[] } {
     const { summary, intent, state = {} } = this.envelope.context.task;

@@ -46,8 +46,11 @@ class PythonClient:
         except handoff.HandoffError as error:
             raise ClientError(type(error).__name__, error.code, str(error), error.problem) from error
 
-    def serve(self, name, **options):
+    def serve(self, name, and_send=None, **options):
+        """An agent; and_send: to whom it sends while it works."""
         def work(received):
+            if and_send:
+                self.send(and_send)
             with self.lock:
                 self.called.append(received.id)
                 self.at_once += 1
@@ -112,16 +115,17 @@ class TypeScriptClient:
         return self.run("return kept.spine.handOff({ target_agent, task_summary, ...fields }, options)",
                         target_agent=target, task_summary=task_summary, fields=fields, options=options)
 
-    def serve(self, name, **options):
+    def serve(self, name, and_send=None, **options):
         self.run("""
             const work = async ({ id }) => {
+              if (to) await kept.spine.handOff({ target_agent: to, task_summary: "Write it" });
               kept.called.push(id);
               kept.most = Math.max(kept.most, ++kept.at_once);
               if (kept.held) await new Promise((resolve) => kept.waiting.push(resolve));
               kept.at_once--;
             };
             kept.running = await handoff.serving([handoff.agent(name, work, options)], { spine: kept.spine })""",
-                 name=name, options=options)
+                 name=name, to=and_send, options=options)
 
     def hold(self):
         self.run("kept.held = true")

@@ -22,6 +22,7 @@ class Wire:
         self.lock = threading.Lock()
         self.pairs = []
         self.heads = []  # of all requests
+        self.refused = 0  # connections, while the sidecar does not listen
         self.marker = None
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.thread = threading.Thread(target=self._accept, daemon=True)
@@ -76,6 +77,7 @@ class Wire:
             try:
                 far = socket.create_connection(self.target)
             except OSError:
+                self.refused += 1
                 near.close()
                 continue
             near = _End(near)
