@@ -12,7 +12,7 @@ import { envelopeOf } from "./documents.js";
 import type { Envelope, Handoff, HandoffRequest, Json, JsonObject, Memory, Missing, Publication, PublishRequest,
               RequestFields } from "./documents.js";
 import { CircuitOpenError, HandoffError, HandoffTimeoutError, UnavailableError, errorOf } from "./errors.js";
-import { traceHeaders } from "./trace.js";
+import { addTraceHeaders } from "./trace.js";
 import { Transport, type Following, type Tls, type TransportResponse } from "./transport.js";
 
 /** A handoff or an envelope, or its id. */
@@ -75,11 +75,13 @@ export class MemorySpine {
   readonly source_agent?: string;
   private readonly transport: Transport;
   private readonly retry: Retry;
+  private readonly tokenFile?: string;
   private token = { changed: -1, text: "" };
 
   constructor(readonly options: SpineOptions = {}) {
     const endpoint = options.endpoint ?? process.env["HANDOFF_API_URL"] ?? "http://127.0.0.1:8780";
     this.source_agent = options.source_agent ?? process.env["HANDOFF_SOURCE_AGENT"];
+    this.tokenFile = options.token_file ?? process.env["HANDOFF_TOKEN_FILE"];
     this.retry = { seconds: 30, base: 0.1, most: 5, ...options.retry };
     this.transport = new Transport(endpoint, options.tls);
   }
@@ -304,12 +306,15 @@ export class MemorySpine {
 
   /** The members of a request: checked, because JavaScript does not, and with the sender. */
   request(fields: HandoffRequest | PublishRequest | (RequestFields & JsonObject)): JsonObject {
-    const unknown = Object.keys(fields).filter((name) => !REQUEST_FIELDS.has(name));
-    if (unknown.length > 0) {
-      throw new TypeError(`a handoff has no field ${unknown.join(", ")}; allowed: ${[...REQUEST_FIELDS].join(", ")}`);
+    const members: JsonObject = {};
+    if (this.source_agent !== undefined) members["source_agent"] = this.source_agent;
+    for (const [name, value] of Object.entries(fields)) {
+      if (!REQUEST_FIELDS.has(name)) {
+        throw new TypeError(`a handoff has no field ${name}; allowed: ${[...REQUEST_FIELDS].join(", ")}`);
+      }
+      if (name !== "extra") members[name] = value as Json;
     }
-    const { extra, ...members } = fields;
-    return { ...(this.source_agent ? { source_agent: this.source_agent } : {}), ...(members as JsonObject), ...extra };
+    return fields.extra ? Object.assign(members, fields.extra) : members;
   }
 
   /** Waits for the end of a handoff, in several requests under one key if it takes long. */
@@ -335,9 +340,12 @@ export class MemorySpine {
   private async send(method: string, path: string, call: Call = {}): Promise<TransportResponse> {
     const began = performance.now();
     const headers: Record<string, string> = { ...call.headers };
-    const prefer = [call.prefer, call.members && LENIENT].filter(Boolean).join(", ");
+    const prefer = call.members ? (call.prefer ? `${call.prefer}, ${LENIENT}` : LENIENT) : call.prefer;
     if (prefer) headers["Prefer"] = prefer;
-    if (call.members) Object.assign(headers, { "Content-Type": "application/json" }, traceHeaders());
+    if (call.members) {
+      headers["Content-Type"] = "application/json";
+      addTraceHeaders(headers);
+    }
     const body = call.members && JSON.stringify(call.members);
     for (let failures = 0; ; failures++) {
       try {
@@ -373,10 +381,9 @@ export class MemorySpine {
   }
 
   private currentToken(): string {
-    const file = this.options.token_file ?? (this.options.token ? undefined : process.env["HANDOFF_TOKEN_FILE"]);
-    if (this.options.token !== undefined || !file) return this.options.token ?? "";
-    const changed = statSync(file).mtimeMs;
-    if (changed !== this.token.changed) this.token = { changed, text: readFileSync(file, "utf8").trim() };
+    if (this.options.token !== undefined || !this.tokenFile) return this.options.token ?? "";
+    const changed = statSync(this.tokenFile).mtimeMs;
+    if (changed !== this.token.changed) this.token = { changed, text: readFileSync(this.tokenFile, "utf8").trim() };
     return this.token.text;
   }
 }

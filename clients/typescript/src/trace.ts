@@ -16,11 +16,12 @@ const received = new AsyncLocalStorage<Carrier>();
 const name: string = "@opentelemetry/api"; // not a dependency, so the compiler must not look for it
 const telemetry: OpenTelemetry | undefined = await import(name).catch(() => undefined);
 
-/** The headers that continue the current trace; empty without one. */
-export function traceHeaders(): Carrier {
+/** Adds the headers that continue the current trace, if there is one. */
+export function addTraceHeaders(headers: Carrier): void {
   const carrier: Carrier = {};
   telemetry?.propagation.inject(telemetry.context.active(), carrier);
-  return only(carrier["traceparent"] ? carrier : received.getStore() ?? {});
+  const current = carrier["traceparent"] ? only(carrier) : received.getStore();
+  if (current) Object.assign(headers, current);
 }
 
 /** Runs the work on a handoff that came with these headers. */

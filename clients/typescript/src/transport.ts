@@ -39,12 +39,14 @@ export interface Following {
 export type Tls = Pick<https.AgentOptions, "ca" | "cert" | "key" | "servername">;
 
 const CONNECT_MS = 5000;
+const CHECK_MS = 500; // how much later than it should a request can end
 
 export class Transport {
   private readonly options: http.RequestOptions;
   private readonly prefix: string;
   private readonly agent: http.Agent;
   private readonly secure: boolean;
+  private readonly deadlines = new Deadlines();
 
   constructor(readonly endpoint: string, tls: Tls = {}) {
     const at = address(endpoint);
@@ -56,13 +58,19 @@ export class Transport {
   }
 
   async exchange(request: TransportRequest): Promise<TransportResponse> {
+    const { method, headers, body, signal } = request;
+    if (body !== undefined) headers["Content-Length"] = String(Buffer.byteLength(body));
+    const options = { ...this.options, agent: this.agent, method, path: this.prefix + request.path, headers, signal };
     for (;;) {
-      const attempt = new Attempt(this.secure ? https : http, this.options, this.agent, this.prefix, request);
+      const attempt = new Attempt(this.secure ? https : http, options, request);
+      this.deadlines.add(attempt);
       try {
         return await attempt.response;
       } catch (error) {
-        if (request.signal?.aborted) throw request.signal.reason;
+        if (signal?.aborted) throw signal.reason;
         if (!attempt.wasStale) throw unreachable(this.endpoint, error);
+      } finally {
+        this.deadlines.delete(attempt);
       }
     }
   }
@@ -99,38 +107,64 @@ export class Transport {
   }
 }
 
+/** One request over one connection. */
 class Attempt {
   readonly response: Promise<TransportResponse>;
+  /** When there must be an answer, or at first a connection. */
+  deadline = Infinity;
   wasStale = false;
+  private request!: http.ClientRequest;
+  private late = false;
 
-  constructor(module: typeof http | typeof https, options: http.RequestOptions, agent: http.Agent, prefix: string,
-              sent: TransportRequest) {
+  constructor(module: typeof http | typeof https, options: http.RequestOptions, sent: TransportRequest) {
     this.response = new Promise((resolve, reject) => {
-      const headers: http.OutgoingHttpHeaders = { ...sent.headers };
-      if (sent.body !== undefined) headers["Content-Length"] = Buffer.byteLength(sent.body);
-      const request = module.request({ ...options, agent, method: sent.method, path: prefix + sent.path, headers,
-        signal: sent.signal }, (response) => collect(response, resolve, fail));
       const fail = (error: Error) => {
-        clearTimeout(timer);
-        this.wasStale = request.reusedSocket && !timedOut && (error as NodeJS.ErrnoException).code === "ECONNRESET";
+        this.wasStale = this.request.reusedSocket && !this.late && (error as NodeJS.ErrnoException).code === "ECONNRESET";
         reject(error);
       };
-      let timedOut = false;
-      const expire = (detail: string) => () => {
-        timedOut = true;
-        request.destroy(new Error(detail));
-      };
-      const timer = setTimeout(expire("no answer in time"), sent.timeout);
-      request.on("socket", (socket) => {
-        if (!socket.connecting) return;
-        const connecting = setTimeout(expire("connecting takes too long"), CONNECT_MS);
-        socket.once("connect", () => clearTimeout(connecting));
-        socket.once("close", () => clearTimeout(connecting));
-      });
-      request.on("error", fail);
-      request.on("close", () => clearTimeout(timer));
-      request.end(sent.body);
+      this.request = module.request(options, (response) => collect(response, resolve, fail));
+      this.deadline = performance.now() + sent.timeout;
+      if (!this.request.reusedSocket) this.limitConnecting();
+      this.request.on("error", fail);
+      this.request.end(sent.body);
     });
+  }
+
+  private limitConnecting(): void {
+    this.request.once("socket", (socket) => {
+      if (!socket.connecting) return;
+      const timer = setTimeout(() => this.expire("connecting takes too long"), CONNECT_MS);
+      socket.once("connect", () => clearTimeout(timer));
+      socket.once("close", () => clearTimeout(timer));
+    });
+  }
+
+  expire(detail: string): void {
+    this.late = true;
+    this.request.destroy(new Error(detail));
+  }
+}
+
+/** Ends attempts that take too long. One timer for all of them: a timer for each costs more than what it watches. */
+class Deadlines {
+  private readonly watched = new Set<Attempt>();
+  private timer?: NodeJS.Timeout;
+
+  add(attempt: Attempt): void {
+    this.watched.add(attempt);
+    this.timer ??= setInterval(() => this.check(), CHECK_MS).unref(); // the connection keeps the process
+  }
+
+  delete(attempt: Attempt): void {
+    this.watched.delete(attempt);
+  }
+
+  private check(): void {
+    const now = performance.now();
+    for (const attempt of this.watched) if (attempt.deadline <= now) attempt.expire("no answer in time");
+    if (this.watched.size > 0) return;
+    clearInterval(this.timer);
+    this.timer = undefined;
   }
 }
 
@@ -141,8 +175,8 @@ function collect(response: http.IncomingMessage, resolve: (response: TransportRe
   response.on("error", fail);
   response.on("end", () => resolve({
     status: response.statusCode ?? 0,
-    headers: plainHeaders(response.headers),
-    body: Buffer.concat(chunks).toString("utf8"),
+    get headers() { return plainHeaders(response.headers); }, // node makes them when they are read, which few calls do
+    body: (chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks)).toString("utf8"),
   }));
 }
 
