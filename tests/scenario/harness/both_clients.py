@@ -47,7 +47,7 @@ class PythonClient:
             raise ClientError(type(error).__name__, error.code, str(error), error.problem) from error
 
     def serve(self, name, and_send=None, **options):
-        """An agent; and_send: to whom it sends while it works."""
+        """An agent; and_send: the agent that it sends to while it works."""
         def work(received):
             if and_send:
                 self.send(and_send)
