@@ -15,12 +15,14 @@ void handoff_client_tell_spine(struct handoff_client *client, enum handoff_opera
                                const struct handoff_spine_call *call, int64_t duration_ns)
 {
     const enum handoff_spine_health health = handoff_spine_health(call);
-    const struct handoff_event event = {.kind = HANDOFF_EVENT_SPINE,
-                                        .code = call->error.code,
-                                        .of.spine = {.operation = operation,
-                                                     .failed = health == HANDOFF_SPINE_FAILED,
-                                                     .cut = call->cut,
-                                                     .duration_ns = duration_ns}};
+    const struct handoff_event event = {
+        .kind = HANDOFF_EVENT_SPINE,
+        .code = call->error.code,
+        .of.spine = {.operation = operation,
+                     .failed = health == HANDOFF_SPINE_FAILED,
+                     .cut = call->cut,
+                     .why = health == HANDOFF_SPINE_FAILED ? handoff_spine_why(call) : NULL,
+                     .duration_ns = duration_ns}};
     if (health == HANDOFF_SPINE_UNTRIED)
         return;
     if (health == HANDOFF_SPINE_ANSWERED)

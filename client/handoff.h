@@ -1027,8 +1027,9 @@ struct handoff_spine_cache_used {
 
 struct handoff_spine_asked {
     enum handoff_operation operation;
-    bool failed; /* it could not answer; else it did, if only with a refusal */
-    bool cut;    /* a search's time was over, and it gave what it had found */
+    bool failed;     /* it could not answer; else it did, if only with a refusal */
+    bool cut;        /* a search's time was over, and it gave what it had found */
+    const char *why; /* it failed; else NULL */
     int64_t duration_ns;
 };
 

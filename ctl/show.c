@@ -74,6 +74,11 @@ static void show_memories(yyjson_val *handoff)
         ctl_put(stdout, ctl_text(one, "id"), 0);
         fputs(": ", stdout);
         ctl_put(stdout, ctl_text(one, "reason"), 0);
+        if (*ctl_text(one, "detail")) {
+            fputs(" (", stdout);
+            ctl_put(stdout, ctl_text(one, "detail"), 0);
+            putchar(')');
+        }
         putchar('\n');
     }
 }

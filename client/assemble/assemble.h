@@ -74,7 +74,8 @@ struct handoff_slot {
 struct handoff_missing {
     struct base_span id;
     enum handoff_absence reason;
-    int64_t since_hop; /* since when it is missing; 0: it is no reference */
+    int64_t since_hop;  /* since when it is missing; 0: it is no reference */
+    const char *detail; /* what happened to the spine; NULL: it answered */
 };
 
 /* An id that this hop or an earlier one refers to. */

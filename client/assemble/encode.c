@@ -343,6 +343,8 @@ static void write_missing(struct base_buffer *out, struct handoff_assembly *asse
         write_text_member(out, "id", assembly->missing[i].id);
         write_text_member(out, "reason",
                           base_span_text(handoff_absence_name(assembly->missing[i].reason)));
+        if (assembly->missing[i].detail)
+            write_text_member(out, "detail", base_span_text(assembly->missing[i].detail));
         if (assembly->missing[i].since_hop) {
             base_buffer_text(out, ",\"since_hop\":");
             base_buffer_number(out, assembly->missing[i].since_hop);

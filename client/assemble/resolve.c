@@ -259,9 +259,13 @@ static void add_missing(struct handoff_assembly *assembly, struct base_span id,
                         enum handoff_absence reason)
 {
     const struct handoff_reference *reference = handoff_assembly_reference(assembly, id);
+    const bool lost = reason == HANDOFF_ABSENCE_SPINE_UNAVAILABLE;
     if (!may_be_no_id(reference, reason))
         assembly->missing[assembly->nmissing++] = (struct handoff_missing){
-            .id = id, .reason = reason, .since_hop = missing_since(assembly, reference)};
+            .id = id,
+            .reason = reason,
+            .since_hop = missing_since(assembly, reference),
+            .detail = lost ? handoff_spine_why(&assembly->resolve.call) : NULL};
 }
 
 static void add_impossible_ids(struct handoff_assembly *assembly)

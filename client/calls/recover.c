@@ -263,13 +263,19 @@ static void run_recovering(struct handoff_store_read *read)
 
 /* ---- answering ------------------------------------------------------------------------------- */
 
-static void write_absent(struct base_buffer *out, struct base_span id, enum handoff_absence reason)
+/* detail: what happened to the spine, or NULL. */
+static void write_absent(struct base_buffer *out, struct base_span id, enum handoff_absence reason,
+                         const char *detail)
 {
     base_buffer_text(out, out->data[out->size - 1] == '[' ? "" : ",");
     base_buffer_text(out, "{\"id\":");
     base_json_write_string(out, id);
     base_buffer_text(out, ",\"reason\":");
     base_json_write_string(out, base_span_text(handoff_absence_name(reason)));
+    if (detail) {
+        base_buffer_text(out, ",\"detail\":");
+        base_json_write_string(out, base_span_text(detail));
+    }
     base_buffer_byte(out, '}');
 }
 
@@ -301,17 +307,18 @@ static void write_all_absent(struct base_buffer *out, const struct recovering *r
 {
     const struct handoff_spine_resolve *resolve = &recovering->resolve;
     const bool failed = spine_failed(recovering);
+    const char *why = failed ? handoff_spine_why(&resolve->call) : NULL;
     for (size_t i = 0; failed && i < recovering->nids; i++) {
         if (!has_recovered(resolve, recovering->ids[i]))
-            write_absent(out, recovering->ids[i], HANDOFF_ABSENCE_SPINE_UNAVAILABLE);
+            write_absent(out, recovering->ids[i], HANDOFF_ABSENCE_SPINE_UNAVAILABLE, why);
     }
     if (failed && resolve->pins)
-        write_absent(out, base_span_text(all_pins), HANDOFF_ABSENCE_SPINE_UNAVAILABLE);
+        write_absent(out, base_span_text(all_pins), HANDOFF_ABSENCE_SPINE_UNAVAILABLE, why);
     for (size_t i = 0; !failed && i < resolve->missing_count; i++)
-        write_absent(out, resolve->missing[i], HANDOFF_ABSENCE_NOT_FOUND);
+        write_absent(out, resolve->missing[i], HANDOFF_ABSENCE_NOT_FOUND, NULL);
     /* searching is a separate call */
     if (recovering->missing && was_missed(recovering, base_span_text("*recent")))
-        write_absent(out, base_span_text("*recent"), HANDOFF_ABSENCE_SEARCH_INCOMPLETE);
+        write_absent(out, base_span_text("*recent"), HANDOFF_ABSENCE_SEARCH_INCOMPLETE, NULL);
 }
 
 static void write_recovered(struct base_buffer *out, const struct recovering *recovering)

@@ -71,6 +71,7 @@ static const struct handoff_field ref_item = {
 static const struct handoff_field missing_rows[] = {
     ROW("id", TEXT, .doc = "the memory; `*pinned` or `*recent` if they could not be looked up"),
     ROW("reason", TEXT, .doc = "why it is unavailable"),
+    MAYBE("detail", STRING, .doc = "what happened when the spine was asked"),
     ROW("since_hop", WHOLE,
         .doc = "the hop since which it is missing; absent for `*pinned` and `*recent`"),
 };
@@ -514,6 +515,7 @@ SHAPE(handoff_shape_memories, memories_rows, "MemoryList", "Memories.");
 static const struct handoff_field absent_rows[] = {
     ROW("id", TEXT, .doc = "the memory, or `*pinned` or `*recent`"),
     ROW("reason", TEXT, .doc = "why it is unavailable"),
+    MAYBE("detail", STRING, .doc = "what happened when the spine was asked"),
 };
 static const struct handoff_fields absent_fields = {
     .rows = absent_rows, .count = HANDOFF_FIELDS_COUNT(absent_rows), .open = true};

@@ -335,6 +335,11 @@ static void write_missing_memory(struct base_buffer *out, yyjson_val *entry)
         base_buffer_text(out, ", ");
         write_inline(out, text_member(entry, "reason"));
     }
+    if (text_member(entry, "detail").data) {
+        base_buffer_text(out, " (");
+        write_inline(out, text_member(entry, "detail"));
+        base_buffer_byte(out, ')');
+    }
     base_buffer_byte(out, '\n');
 }
 

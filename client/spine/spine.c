@@ -56,6 +56,14 @@ bool handoff_spine_is_lost(const struct handoff_spine_call *call)
            handoff_spine_health(call) == HANDOFF_SPINE_FAILED;
 }
 
+const char *handoff_spine_why(const struct handoff_spine_call *call)
+{
+    const struct handoff_error *error = &call->error;
+    return *error->seen                        ? error->seen
+           : error->message && *error->message ? error->message
+                                               : handoff_code_meaning(error->code);
+}
+
 static bool within(struct handoff_spine_call *call, const char *field, size_t seen, size_t least,
                    size_t most)
 {

@@ -126,6 +126,9 @@ enum handoff_spine_health handoff_spine_health(const struct handoff_spine_call *
    then still have found what the sidecar has itself: its own memories, and last known copies. */
 bool handoff_spine_is_lost(const struct handoff_spine_call *call);
 
+/* What happened to a call that failed, in a few words; in the call. */
+const char *handoff_spine_why(const struct handoff_spine_call *call);
+
 struct handoff_spine;
 
 /* ---- finding ------------------------------------------------------------------------------- */

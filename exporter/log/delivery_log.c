@@ -88,6 +88,13 @@ static void log_recovery(const struct handoff_who *who, const struct handoff_rec
                  LOG_INT("memories", missing));
 }
 
+static void log_spine_request(const struct handoff_spine_asked *asked)
+{
+    if (asked->failed)
+        log_warn("spine_failed", LOG_STR("operation", handoff_operation_name(asked->operation)),
+                 LOG_STR("error", asked->why));
+}
+
 void exporter_delivery_log(const struct handoff_event *event)
 {
     const struct handoff_who *who = &event->who;
@@ -105,6 +112,8 @@ void exporter_delivery_log(const struct handoff_event *event)
                  LOG_INT("bytes", event->of.upgrading.bytes));
     else if (event->kind == HANDOFF_EVENT_DECIDED)
         log_decision(who, &event->of.decided);
+    else if (event->kind == HANDOFF_EVENT_SPINE)
+        log_spine_request(&event->of.spine);
     else if (event->kind == HANDOFF_EVENT_RECOVERY)
         log_recovery(who, &event->of.recovery);
     else if (event->kind == HANDOFF_EVENT_STORE_DISPLACED)

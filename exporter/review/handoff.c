@@ -283,6 +283,11 @@ static void write_missing_memories(FILE *out, yyjson_val *missing)
         review_write_text(out, review_string(memory, "id"));
         fputs("</code>: ", out);
         review_write_text(out, review_string(memory, "reason"));
+        if (review_string(memory, "detail") != NULL) {
+            fputs(" (", out);
+            review_write_text(out, review_string(memory, "detail"));
+            fputs(")", out);
+        }
         fputs("</li>\n", out);
     }
     fputs("</ul>\n", out);

@@ -19,6 +19,11 @@ from harness.facts import TABLE, FactServer
 from harness.wait import eventually
 
 TOKEN = "spine-0123456789abcdef"
+WHAT_HAPPENED = {
+    "silent": "it did not answer in time", "drip": "it did not answer in time", "flood": "its answer is too long",
+    "reset": "the connection ended before it had answered", "not_http": "its answer was incomplete or not HTTP",
+    "not_json": "its answer is not JSON", "another_document": "its answer has nothing at the pointer of the table",
+    "redirect": "status 302", "fails": "status 500", "rejects": "status 401"}
 SPINE_UP = re.compile(r"^handoff_spine_up (\d)$", re.MULTILINE)
 
 
@@ -33,7 +38,7 @@ class Case(unittest.TestCase):
         self.daemon = self.enterContext(daemon_with(
             pullers("researcher", "analyst", "coder"),
             spine={"kind": "http", "url": self.server.url, "operations_file": str(folder / "spine.json"),
-                   "token_file": str(folder / "token"), **({"tls": spine_tls} if spine_tls else {}), **keys}))
+                   "token_file": str(folder / "token"), "timeout": "10s", **({"tls": spine_tls} if spine_tls else {}), **keys}))
         self.chain = Chain(self.daemon, self.id().rpartition(".")[2][-60:])
 
     def up(self):
@@ -207,8 +212,7 @@ class Changing(Case):
 
 class Trouble(Case):
     def test_whatever_it_does_a_handoff_waits_no_longer_than_the_timeout(self):
-        for name in ("silent", "drip", "flood", "reset", "not_http", "not_json", "another_document", "redirect", "fails",
-                     "rejects"):
+        for name, happened in WHAT_HAPPENED.items():
             with self.subTest(name):
                 self.start(timeout="700ms")
                 self.server.store("ms-1")
@@ -218,14 +222,38 @@ class Trouble(Case):
                 self.assertLess(time.monotonic() - began, 5)
                 self.assertEqual({key: entry["reason"] for key, entry in missing(envelope).items()},
                                  {"ms-1": "spine_unavailable", "*pinned": "spine_unavailable"})
+                self.assert_told(envelope, happened)
                 self.assertEqual(envelope["completeness"]["ratio"], 0)
                 self.assertEqual(self.server.asked("/elsewhere"), [])
                 self.assertEqual(self.up(), 1)  # one failure may be a chance
-                for _ in range(4):
+                for _ in range(3):
                     reply = self.memory("GET", "ms-1")
                     self.assertEqual((reply.status, reply.json()["code"]), (503, "spine_unavailable"), reply)
+                    self.assertRegex(reply.json()["seen"], rf"\Aget: {happened}\Z")
                 self.assertEqual(self.up(), 0)
+                self.assertIn("left alone", self.memory("GET", "ms-1").json()["seen"])
                 self.server.release.set()
+
+    def assert_told(self, envelope, happened):
+        """To the receiver, in each form; to the sender; to who asks again; and in the log."""
+        details = {entry["detail"] for entry in missing(envelope).values()}
+        self.assertRegex("\n".join(details), rf"\A(get|pinned): {happened}\Z")
+        self.assertIn(details.pop(), self.chain.brief(envelope))
+        self.assertEqual(self.chain.state(envelope["id"])["missing"], envelope["missing"])
+        reply = self.chain.call("POST", f"/v1/handoffs/{envelope['id']}/memories", {"ids": ["ms-1"]})
+        self.assertRegex(reply.json()["missing"][0]["detail"], rf"\Aget: {happened}\Z")
+        self.assertRegex(self.daemon.events("spine_failed")[0]["error"], rf"\A(get|pinned): {happened}\Z")
+
+    def test_answers_that_are_too_long_together(self):
+        self.start({**TABLE, "operations": {"get": TABLE["operations"]["get"]}})
+        names = [f"ms-{i}" for i in range(20)]
+        for name in names:
+            self.server.store(name, padding="x" * 7_000_000)
+        envelope = self.chain.hand("researcher", "analyst", memory_ids=names[:5])
+        self.assertEqual(sorted(memories(envelope)), names[:5])
+        envelope = self.chain.hand("researcher", "analyst", new_chain=True, memory_ids=names)
+        self.assertEqual({(entry["reason"], entry["detail"]) for entry in envelope["missing"]},
+                         {("spine_unavailable", "get: its answers are too long together")})
 
     def test_after_an_outage_all_is_found_again(self):
         self.start(timeout="300ms")

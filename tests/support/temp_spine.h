@@ -30,7 +30,9 @@ static inline void temp_spine_open_store(struct temp_spine *temp,
 {
     memset(temp, 0, sizeof *temp);
     base_manual_clock_init(&temp->clock, INT64_C(1767225600000)); /* 2026-01-01 */
-    struct handoff_embedded_options options = {.limits = limits, .clock = &temp->clock.clock};
+    /* on a busy machine the usual 50 ms are over before a search has looked at anything */
+    struct handoff_embedded_options options = {
+        .limits = limits, .clock = &temp->clock.clock, .search_timeout_ms = 60000};
     if (handoff_store_open(&temp->store, store, &temp->error) != HANDOFF_OK ||
         handoff_embedded_spine_open(&temp->spine, temp->store, &options, &temp->error) !=
             HANDOFF_OK ||

@@ -34,6 +34,7 @@ static void begin_requests_of(struct handoff_remote_exchange *exchange,
     BASE_CHECK(call->count > 0);
     call->exchange = exchange;
     call->open = call->count;
+    call->bytes = 0;
     for (size_t i = 0; i < call->count; i++) {
         call->requests[i].call = call;
         if (call->greets)
@@ -111,6 +112,7 @@ static void end_request(struct handoff_remote_exchange *exchange,
 /* As it was before it was sent. */
 static void rewind_request(struct handoff_remote_request *request)
 {
+    request->call->bytes -= request->answer.size;
     request->status = 0;
     request->streamed = request->whole = false;
     request->stream = (struct handoff_remote_stream){0};

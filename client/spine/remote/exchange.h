@@ -4,8 +4,8 @@
  *
  * A thread runs them with libcurl: at most so many at a time, over connections that are kept, the
  * rest in their order. All requests of a call have one deadline, at which those that are not
- * answered end, whatever the server does; an answer has a largest size; redirects are not followed,
- * and no proxy is used.
+ * answered end, whatever the server does; an answer has a largest size, and so have all of a call;
+ * redirects are not followed, and no proxy is used.
  *
  * What the sidecar itself runs out of (descriptors, ports, memory) is no failure of the server: the
  * request is made again within its time, and the circuit learns nothing of it.
@@ -90,6 +90,7 @@ struct handoff_remote_call {
     struct handoff_remote_exchange *exchange;
     int64_t deadline_ns;
     size_t open;
+    size_t bytes; /* of the answers to its requests, so far */
     bool probes, greets;
     STAILQ_ENTRY(handoff_remote_call) entry;
 };

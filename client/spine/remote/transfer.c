@@ -8,7 +8,10 @@
 #include "lib/base/clock.h"
 #include "lib/base/hide.h"
 
-enum { ANSWER_MAX = 8 * 1024 * 1024 }; /* bytes: a thousand memories of 8 KiB */
+enum {
+    ANSWER_MAX = 8 * 1024 * 1024, /* bytes: a thousand memories of 8 KiB */
+    ANSWERS_MAX = 8 * ANSWER_MAX, /* of all requests of a call: a thousand of 64 KiB */
+};
 
 int64_t handoff_remote_now_ns(void)
 {
@@ -42,6 +45,11 @@ static size_t take_answer_bytes(char *bytes, size_t size, size_t count, void *co
         return size * count;
     if (request->answer.size + size * count > ANSWER_MAX) {
         request->failure = "its answer is too long";
+        return 0;
+    }
+    request->call->bytes += size * count;
+    if (request->call->bytes > ANSWERS_MAX) {
+        request->failure = "its answers are too long together";
         return 0;
     }
     note_stream(request);

@@ -48,6 +48,7 @@ export interface Completeness {
 export interface Missing {
   id: string;
   reason: string;
+  detail?: string;
   since_hop?: number;
 }
 

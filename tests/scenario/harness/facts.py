@@ -41,6 +41,12 @@ class FactServer:
                     self.request = tls.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
                 super().setup()
 
+            def finish(self):
+                try:
+                    super().finish()
+                finally:
+                    self.request.close()
+
             def handle_one_request(self):
                 try:
                     super().handle_one_request()
