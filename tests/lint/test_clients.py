@@ -39,6 +39,10 @@ OTHER_NAMES = {"send_handoff": "hand_off", "assemble_envelope": "agent_handoff",
 PYTHON_ONLY = {"copy", "default_path", "of_event"}
 
 
+# TypeScript awaits every function, and has no threads.
+TESTS_OF_PYTHON = {"Receiving.test_a_coroutine_is_run", "Sending.test_a_client_that_is_closed_while_it_connects"}
+
+
 def operations():
     paths = json.loads((source_tree.TOP / "docs/openapi.json").read_text())["paths"]
     return {call["operationId"] for calls in paths.values() for call in calls.values() if isinstance(call, dict)}
@@ -193,6 +197,16 @@ class TypeScript(unittest.TestCase):
                 camel = re.sub(r"_(\w)", lambda match: match[1].upper(), name)
                 with self.subTest(method=name):
                     self.assertTrue(re.search(rf"\b({camel}|{name})\b", text), f"{typescript} has no {camel}")
+
+    def test_is_tested_as_the_python_client(self):
+        """By tests of the same names; those of both clients at once are in test_client_delivery.py and _streams.py."""
+        def tests(language):
+            text = (source_tree.TOP / f"tests/scenario/test_client_{language}.py").read_text()
+            return {f"{node.name}.{test.name}" for node in ast.parse(text).body if isinstance(node, ast.ClassDef)
+                    for test in node.body if isinstance(test, ast.FunctionDef) and test.name.startswith("test_")}
+        left_out = {name for name in tests("python") if name.startswith(("Samples.", "Asyncio."))} | TESTS_OF_PYTHON
+        self.assertEqual(tests("python") - tests("typescript"), left_out)
+        self.assertEqual(tests("typescript") - tests("python"), {"Sending.test_agent_handoff_deliver_and_park"})
 
     def test_errors_have_the_same_names(self):
         python = {name for name in re.findall(r"^class (\w+)", (PYTHON / "handoff/errors.py").read_text(), re.MULTILINE)}

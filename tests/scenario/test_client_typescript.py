@@ -115,6 +115,17 @@ class Sending(Case):
         self.assertEqual((error["name"], error["isHandoffError"]), ("HandoffTimeoutError", True))
         self.assertEqual(self.caller.state(error["handoff"]["id"])["state"], "ready")
 
+    def test_a_long_wait_is_several_requests_and_one_handoff(self):
+        hold = Hold()
+        receiver = self.enterContext(Receiver(hold))
+        self.start({"coder": {"url": receiver.url, "timeout": "30s"}})
+        path = pathlib.Path(clients.built_typescript().name, "node_modules/handoff/dist/client.js")
+        self.node.run("(await import(path)).limits.wait_seconds = 1", path=str(path))
+        timer = threading.Timer(2.5, hold.release)
+        timer.start()
+        self.assertEqual(self.send()["state"], "acknowledged")
+        self.assertEqual(self.node.run("return (await kept.spine.listHandoffs()).length"), 1)
+
     def test_errors_say_what_to_correct(self):
         receiver = self.enterContext(Receiver(nack("not mine", retry=False)))
         self.start({"coder": {"url": receiver.url}})
@@ -250,7 +261,7 @@ class Receiving(Case):
             self.assertEqual(self.send(intent="Safe payments", constraints={"x": 1})["state"], "acknowledged")
             self.assertEqual(self.seen(), [["Write it", "Safe payments", {"x": 1}, "analyst"]])
 
-    def test_refused_is_parked_and_any_other_error_is_tried_again(self):
+    def test_refused_is_parked_and_any_other_exception_is_tried_again(self):
         for _ in self.each("""
                 if (received.constraints.reject) throw new handoff.Refused("not work for a coder");
                 if (received.attempt === 1) throw new Error("the model is not available");"""):
@@ -339,6 +350,16 @@ class Receiving(Case):
             self.assertEqual((again.status, again.json()["ack"]), (200, first["id"]))
             self.assertEqual(again.json()["next"]["target_agent"], "reviewer")
             self.assertEqual(self.seen(), [first["id"]])
+
+    def test_what_is_no_handoff_is_rejected_by_a_push_server(self):
+        url = self.node.run("""
+            kept.seen = new handoff.SeenFile(path);
+            kept.serving = await handoff.serving([handoff.agent("coder", () => 0, { receive: "http://127.0.0.1:0", seen: kept.seen })]);
+            return kept.serving.urls[0]""", path=str(self.folder / "seen"))
+        push = Http(url.split("/")[2])
+        self.assertEqual(push.request("POST", "/", b"{}").status, 400)
+        self.assertEqual(push.request("GET", "/").status, 400)
+        self.node.run("await kept.serving.stop(); kept.seen.close()")
 
     def test_markdown_for_the_model_and_fields_for_the_program(self):
         for _ in self.each("kept.seen.push([(await received.brief())[0], received.task.summary])"):

@@ -63,7 +63,7 @@ interface Call {
   signal?: AbortSignal;
 }
 
-const WAIT_SECONDS = 30; // one request waits no longer; then it is repeated
+export const limits = { wait_seconds: 30 }; // one request waits no longer; then it is repeated
 const ANSWER_SECONDS = 30; // for an answer that waits for nothing else
 const LENIENT = "handling=lenient"; // an older sidecar ignores fields that it does not know, and says so
 const REQUEST_FIELDS = new Set(["source_agent", "target_agent", "task_id", "task_summary", "intent", "state", "scope",
@@ -324,7 +324,7 @@ export class MemorySpine {
     const end = timeout === undefined ? Infinity : performance.now() + 1000 * timeout;
     for (;;) {
       const left = Math.max(0, end - performance.now()) / 1000;
-      const seconds = wait ? Math.max(1, Math.min(WAIT_SECONDS, Math.ceil(left))) : 0;
+      const seconds = wait ? Math.max(1, Math.min(limits.wait_seconds, Math.ceil(left))) : 0;
       const prefer = wait ? `wait=${seconds}` : "respond-async";
       const response = await this.send("POST", path, { members, prefer, headers, wait: seconds, signal });
       const handoff = JSON.parse(response.body) as Handoff;
