@@ -27,7 +27,7 @@ class HandoffError(Exception):
         text = f"{self.code}: {self.detail}" if self.code else self.detail
         notes = [f"{name}: {_short(value)}" for name, value in (
             ("field", self.field), ("seen", self.seen), ("allowed", self.allowed), ("needed", self.needed))
-            if value is not None]
+            if value is not None and _short(value) not in self.detail]  # the sidecar's words usually have them
         return f"{text} ({'; '.join(notes)})" if notes else text
 
     def __str__(self) -> str:

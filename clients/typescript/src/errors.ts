@@ -98,6 +98,7 @@ function problemOf(body: string): Problem {
 function text(problem: Problem): string {
   const notes = (["field", "seen", "allowed", "needed"] as const)
     .filter((name) => problem[name] !== undefined && problem[name] !== null)
+    .filter((name) => !problem.detail?.includes(short(problem[name] as Json))) // the sidecar's words usually have them
     .map((name) => `${name}: ${short(problem[name] as Json)}`);
   const head = problem.code ? `${problem.code}: ${problem.detail ?? ""}` : problem.detail ?? "";
   return notes.length > 0 ? `${head} (${notes.join("; ")})` : head;
