@@ -62,17 +62,24 @@ static void respond_options(struct exporter_request *request)
     exporter_respond(request, &reply);
 }
 
-/* A filter that cannot be read is not one that is absent: the answer would be of everything. */
-static bool refuse_bad_query(struct exporter_request *request)
+/* A filter that cannot be read is not one that is absent: the answer would be of everything. False:
+ * that was answered. */
+static bool read_query(struct exporter_request *request)
 {
-    const struct exporter_problem no_text = {.code = HANDOFF_ERR_INVALID,
-                                             .detail = "query parameter is not valid UTF-8",
-                                             .field = exporter_request_query_no_text(request),
-                                             .allowed = "UTF-8, percent-encoded, without NUL"};
-    if (no_text.field == NULL)
+    static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                                      .detail = "out of memory (query)"};
+    struct exporter_problem no_text = {.code = HANDOFF_ERR_INVALID,
+                                       .detail = "query parameter is not valid UTF-8",
+                                       .allowed = "UTF-8, percent-encoded, without NUL"};
+    if (!exporter_query_read(&request->query, request->mhd)) {
+        exporter_respond_problem(request, &no_memory);
         return false;
+    }
+    no_text.field = exporter_request_query_no_text(request);
+    if (no_text.field == NULL)
+        return true;
     exporter_respond_problem(request, &no_text);
-    return true;
+    return false;
 }
 
 static void run_call(struct exporter_request *request, struct exporter_input *input)
@@ -110,7 +117,7 @@ void exporter_request_admitted(struct exporter_request *request)
         exporter_respond_problem(request, &request->refusal);
     else if (request->match.route == NULL)
         respond_options(request);
-    else if (exporter_admission_authorize(request) && !refuse_bad_query(request))
+    else if (exporter_admission_authorize(request) && read_query(request))
         run_handler(request);
     if (!request->is_being_read)
         exporter_request_drop_body(request);
@@ -251,6 +258,7 @@ static void request_free(struct exporter_request *request)
         free(request->scratch);
         request->scratch = next;
     }
+    exporter_query_free(&request->query);
     exporter_request_drop_body(request);
     request->magic = 0;
     free(request);

@@ -126,7 +126,9 @@ struct exporter_reply {
     enum exporter_body body;
 };
 
-void exporter_respond(struct exporter_request *request, const struct exporter_reply *reply);
+/* False: this answer is not on its way. Its request was answered that there is no room for it, or
+ * its connection is cut. */
+bool exporter_respond(struct exporter_request *request, const struct exporter_reply *reply);
 
 /* A body that is made while it is sent. Its length is not known beforehand. */
 enum {

@@ -9,6 +9,7 @@
  *   http_receive.c  its path and body, coming in
  *   long_input.c    its body, read on a worker
  *   framing.c       where it ends
+ *   query.c         its query, decoded
  *   http_read.c     what a handler may ask of it
  *   http_respond.c  its answer
  *   problem.c       its answer where that is an error
@@ -28,6 +29,7 @@
 #include "exporter/http/held.h"
 #include "exporter/http/polls.h"
 #include "exporter/http/problem.h"
+#include "exporter/http/query.h"
 #include "exporter/http/router.h"
 #include "exporter/http/server.h"
 #include "exporter/http/slots.h"
@@ -147,6 +149,7 @@ struct exporter_request {
     struct exporter_problem refusal; /* code HANDOFF_OK: none so far */
     bool barred;                     /* refused by its headers, before anyone is asked for */
     struct exporter_caller caller;
+    struct exporter_query query; /* read when the caller is admitted */
     enum handoff_code problem; /* what it was answered with; HANDOFF_OK: none */
     char problem_field[64];    /* the field that it is about; "": none */
     const char *named_source;  /* the agent that the request named, in scratch; NULL: not known */

@@ -43,15 +43,12 @@ static char *scratch_new(struct exporter_request *request, size_t length)
     return scratch->text;
 }
 
-/* What a walk over the values of one name collects. */
+/* What a walk over the headers of one name collects. */
 struct collected {
-    struct exporter_request *request;
     const char *name;
-    char *text; /* header lists: where the next value goes; NULL while lengths are summed */
+    char *text; /* where the next value goes; NULL while lengths are summed */
     size_t length;
-    const char **values; /* query values */
     size_t count;
-    size_t max;
 };
 
 static enum MHD_Result collect_header(void *arg, enum MHD_ValueKind kind, const char *name,
@@ -89,85 +86,42 @@ const char *exporter_request_header_list(struct exporter_request *request, const
     return list.text;
 }
 
-static char *decoded_copy(struct exporter_request *request, const char *text)
-{
-    char *copy = scratch_new(request, strlen(text));
-    if (copy == NULL)
-        return NULL;
-    memcpy(copy, text, strlen(text) + 1);
-    return exporter_percent_decode(copy) ? copy : NULL;
-}
-
-static enum MHD_Result collect_query(void *arg, enum MHD_ValueKind kind, const char *name,
-                                     const char *value)
-{
-    (void)kind;
-    struct collected *list = arg;
-    const char *decoded_name = decoded_copy(list->request, name);
-    if (decoded_name == NULL || strcmp(decoded_name, list->name) != 0)
-        return MHD_YES;
-    const char *decoded = decoded_copy(list->request, value != NULL ? value : "");
-    if (decoded == NULL)
-        return MHD_YES;
-    if (list->count < list->max)
-        list->values[list->count] = decoded;
-    list->count++;
-    return MHD_YES;
-}
-
-static enum MHD_Result find_no_text(void *arg, enum MHD_ValueKind kind, const char *name,
-                                    const char *value)
-{
-    (void)kind;
-    struct collected *found = arg;
-    const char *decoded_name = decoded_copy(found->request, name);
-    if (decoded_name == NULL || value == NULL || decoded_copy(found->request, value) != NULL)
-        return MHD_YES; /* no parameter of ours has a name that is not text */
-    found->name = decoded_name;
-    return MHD_NO;
-}
-
 const char *exporter_request_query_no_text(struct exporter_request *request)
 {
-    struct collected found = {.request = request};
-    MHD_get_connection_values(request->mhd, MHD_GET_ARGUMENT_KIND, find_no_text, &found);
-    return found.name;
-}
-
-struct searched {
-    struct exporter_request *request;
-    bool (*is_known)(void *arg, const char *name);
-    void *arg;
-    const char *unknown;
-};
-
-static enum MHD_Result find_unknown(void *arg, enum MHD_ValueKind kind, const char *name,
-                                    const char *value)
-{
-    (void)kind;
-    (void)value;
-    struct searched *searched = arg;
-    const char *decoded = decoded_copy(searched->request, name);
-    if (decoded != NULL && searched->is_known(searched->arg, decoded))
-        return MHD_YES;
-    searched->unknown = decoded != NULL ? decoded : "";
-    return MHD_NO;
+    const struct exporter_query *query = &request->query;
+    for (size_t i = 0; i < query->count; i++)
+        if (query->all[i].name != NULL && query->all[i].value == NULL)
+            return query->all[i].name; /* no parameter of ours has a name that is not text */
+    return NULL;
 }
 
 const char *exporter_request_query_unknown(struct exporter_request *request,
                                            bool (*is_known)(void *arg, const char *name), void *arg)
 {
-    struct searched searched = {.request = request, .is_known = is_known, .arg = arg};
-    MHD_get_connection_values(request->mhd, MHD_GET_ARGUMENT_KIND, find_unknown, &searched);
-    return searched.unknown;
+    const struct exporter_query *query = &request->query;
+    for (size_t i = 0; i < query->count; i++) {
+        const char *name = query->all[i].name;
+        if (name == NULL || !is_known(arg, name))
+            return name != NULL ? name : "";
+    }
+    return NULL;
 }
 
 size_t exporter_request_query_all(struct exporter_request *request, const char *name,
                                   const char **values, size_t max)
 {
-    struct collected list = {.request = request, .name = name, .values = values, .max = max};
-    MHD_get_connection_values(request->mhd, MHD_GET_ARGUMENT_KIND, collect_query, &list);
-    return list.count;
+    const struct exporter_query *query = &request->query;
+    size_t count = 0;
+    for (size_t i = 0; i < query->count; i++) {
+        const struct exporter_parameter *parameter = &query->all[i];
+        if (parameter->name == NULL || parameter->value == NULL ||
+            strcmp(parameter->name, name) != 0)
+            continue;
+        if (count < max)
+            values[count] = parameter->value;
+        count++;
+    }
+    return count;
 }
 
 const char *exporter_request_query(struct exporter_request *request, const char *name)

@@ -81,20 +81,20 @@ static void tell_of_answer(const struct exporter_request *request)
         options->on_answer(options->on_answer_arg, request, request->match.route, request->problem);
 }
 
-/* Takes the response over; NULL (out of memory) cuts the connection. */
-static void queue_response(struct exporter_request *request, const struct exporter_reply *reply,
+/* Takes the response over; NULL (out of memory) cuts the connection. False: it was cut. */
+static bool queue_response(struct exporter_request *request, const struct exporter_reply *reply,
                            struct MHD_Response *response)
 {
     if (response == NULL) {
         exporter_request_abandon(request);
-        return;
+        return false;
     }
     add_headers(request, response, reply);
     const enum MHD_Result queued = MHD_queue_response(request->mhd, reply->status, response);
     MHD_destroy_response(response);
     if (queued != MHD_YES) {
         exporter_request_abandon(request);
-        return;
+        return false;
     }
     forget_deferral(request);
     request->state = REQUEST_ANSWERED;
@@ -103,6 +103,7 @@ static void queue_response(struct exporter_request *request, const struct export
     tell_of_answer(request);
     begin_sending(request);
     wake_connection(request);
+    return true;
 }
 
 static void check_unanswered(const struct exporter_request *request)
@@ -143,7 +144,7 @@ static char *add_member(const struct exporter_reply *reply, const char *warnings
     return longer;
 }
 
-static void respond_with_warnings(struct exporter_request *request,
+static bool respond_with_warnings(struct exporter_request *request,
                                   const struct exporter_reply *reply)
 {
     struct exporter_reply warned = *reply;
@@ -162,7 +163,7 @@ static void respond_with_warnings(struct exporter_request *request,
         warned.bytes = longer;
         warned.body = EXPORTER_BODY_GIVEN;
     }
-    exporter_respond(request, &warned);
+    return exporter_respond(request, &warned);
 }
 
 /* Whether it can be asked for again: it tells of nothing that was done. */
@@ -178,16 +179,14 @@ static void drop_bytes(const struct exporter_reply *reply)
         free((void *)(uintptr_t)reply->bytes);
 }
 
-void exporter_respond(struct exporter_request *request, const struct exporter_reply *reply)
+bool exporter_respond(struct exporter_request *request, const struct exporter_reply *reply)
 {
-    if (request->warnings != NULL) {
-        respond_with_warnings(request, reply);
-        return;
-    }
+    if (request->warnings != NULL)
+        return respond_with_warnings(request, reply);
     if (!exporter_held_make_room(request->connection, reply->length) && is_read(request)) {
         drop_bytes(reply);
         exporter_respond_problem(request, &exporter_held_refusal);
-        return;
+        return false;
     }
     static const enum MHD_ResponseMemoryMode mode[] = {
         [EXPORTER_BODY_COPY] = MHD_RESPMEM_MUST_COPY,
@@ -199,7 +198,7 @@ void exporter_respond(struct exporter_request *request, const struct exporter_re
         reply->length, (void *)(uintptr_t)reply->bytes, mode[reply->body]);
     if (response == NULL)
         drop_bytes(reply);
-    queue_response(request, reply, response);
+    return queue_response(request, reply, response);
 }
 
 /* ---- streams -------------------------------------------------------------------------------- */

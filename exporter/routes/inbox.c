@@ -61,16 +61,17 @@ struct pulling {
     bool told;
 };
 
-static void respond_pulled(struct exporter_request *request, const struct handoff_pulled *got)
+/* True: a handoff is on its way to the poller. */
+static bool respond_pulled(struct exporter_request *request, const struct handoff_pulled *got)
 {
     struct exporter_inbox_headers headers;
     if (got->error.code != HANDOFF_OK) {
         exporter_respond_error(request, &got->error);
-        return;
+        return false;
     }
     if (got->envelope == NULL) {
         exporter_respond(request, &(struct exporter_reply){.status = 204});
-        return;
+        return false;
     }
     exporter_inbox_write_headers(&headers, got);
     struct exporter_reply reply = {.status = 200,
@@ -79,23 +80,21 @@ static void respond_pulled(struct exporter_request *request, const struct handof
                                    .length = got->size,
                                    .body = EXPORTER_BODY_COPY};
     memcpy(reply.headers, headers.rows, headers.count * sizeof headers.rows[0]);
-    exporter_respond(request, &reply);
+    return exporter_respond(request, &reply);
 }
 
 /* Answers the poller; true: it takes the handoff. Nothing is handed to one that has just left, as
- * it would be lost until its lease ran out, nor to one whose token a reload has revoked. */
+ * it would be lost until its lease ran out, nor to one whose token a reload has revoked, nor where
+ * there is no memory to send it. */
 static bool give_pulled(struct exporter_request *request, const struct handoff_pulled *got)
 {
     const struct handoff_pulled nothing = {.error = {.code = HANDOFF_OK}};
     const bool gives = got->envelope != NULL;
-    if (gives && exporter_request_has_left(request)) {
-        respond_pulled(request, &nothing);
-        return false;
-    }
+    if (gives && exporter_request_has_left(request))
+        return respond_pulled(request, &nothing);
     if (gives && !exporter_admission_reauthorize(request))
         return false;
-    respond_pulled(request, got);
-    return true;
+    return respond_pulled(request, got);
 }
 
 static bool pulled(void *arg, const struct handoff_pulled *got)
