@@ -19,30 +19,37 @@ static float boost_of_age(const struct search_query *query, uint32_t seconds)
     const double age = (double)(query->now_ms - (int64_t)seconds * 1000);
     if (query->recency <= 0 || query->half_life_ms <= 0)
         return 0;
-    return query->recency * (float)exp2(age > 0 ? -age / (double)query->half_life_ms : 0);
+    return query->recency * exp2f(age > 0 ? (float)(-age / (double)query->half_life_ms) : 0);
 }
 
-static inline float boost_but_for_age(const struct search_query *query,
-                                      const struct search_facts *facts)
+enum { LEVEL = SEARCH_LEVELS - 1, SAME_TASK = SEARCH_LEVELS, OF_AGENT = 2 * SEARCH_LEVELS };
+
+_Static_assert((LEVEL & SEARCH_LEVELS) == 0, "a level has bits of its own");
+
+static inline unsigned kind_of(const struct search_query *query, const struct search_facts *facts)
 {
-    float boost = 1 + query->level[facts->level % SEARCH_LEVELS];
-    if (query->task != 0 && facts->task == query->task)
-        boost += query->same_task;
-    if (is_of_agents(query, facts->agent))
-        boost += query->agent;
-    return boost;
+    return (facts->level & LEVEL) |
+           (query->task != 0 && facts->task == query->task ? SAME_TASK : 0U) |
+           (is_of_agents(query, facts->agent) ? OF_AGENT : 0U);
+}
+
+/* Without its age. */
+static inline float boost_of_kind(const struct search_query *query, unsigned kind)
+{
+    return 1 + query->level[kind & LEVEL] + (kind & SAME_TASK ? query->same_task : 0) +
+           (kind & OF_AGENT ? query->agent : 0);
 }
 
 float search_boost_of(const struct search_query *query, const struct search_segment *segment,
                       uint32_t document)
 {
     const struct search_facts *facts = &segment->facts[document];
-    return boost_but_for_age(query, facts) + boost_of_age(query, facts->seconds);
+    return boost_of_kind(query, kind_of(query, facts)) + boost_of_age(query, facts->seconds);
 }
 
-float search_boost_at_most(const struct search_boosts *boosts, uint32_t document)
+float search_boosts_needs(const struct search_boosts *boosts, uint32_t document)
 {
-    return boost_but_for_age(boosts->query, &boosts->segment->facts[document]) + boosts->age_most;
+    return boosts->needs[kind_of(boosts->query, &boosts->segment->facts[document])];
 }
 
 /* ---- of a window ----------------------------------------------------------------------------- */
@@ -77,7 +84,8 @@ void search_boosts_begin(struct search_boosts *boosts, const struct search_query
 }
 
 /* Those of the 128 that it begins in, and of the 128 that it ends in, count in full. */
-static float most_of_level_and_age(struct search_boosts *boosts, uint32_t from, uint32_t to)
+static float most_of_level_and_age(const struct search_boosts *boosts, uint32_t from, uint32_t to,
+                                   float *age)
 {
     const struct search_query *query = boosts->query;
     const struct search_segment *segment = boosts->segment;
@@ -90,8 +98,8 @@ static float most_of_level_and_age(struct search_boosts *boosts, uint32_t from, 
     }
     for (int level = 0; level <= highest % SEARCH_LEVELS; level++)
         most = query->level[level] > most ? query->level[level] : most;
-    boosts->age_most = boost_of_age(query, newest);
-    return most + boosts->age_most;
+    *age = boost_of_age(query, newest);
+    return most + *age;
 }
 
 static bool is_one_between(struct search_cursor *cursor, uint32_t from, uint32_t to)
@@ -110,10 +118,12 @@ static bool has_agent_between(struct search_boosts *boosts, uint32_t from, uint3
 float search_boosts_most(struct search_boosts *boosts, uint32_t from, uint32_t to)
 {
     const struct search_query *query = boosts->query;
-    float boost = 1 + most_of_level_and_age(boosts, from, to);
+    float age, boost = 1 + most_of_level_and_age(boosts, from, to, &age);
     if (boosts->has_task && is_one_between(&boosts->task, from, to))
         boost += query->same_task;
     if (has_agent_between(boosts, from, to))
         boost += query->agent;
+    for (unsigned kind = 0; kind < SEARCH_BOOST_KINDS; kind++)
+        boosts->needs[kind] = fmaxf(1, boost / (boost_of_kind(query, kind) + age));
     return boost;
 }

@@ -11,7 +11,10 @@
 
 #include "lib/search/postings.h"
 
-enum { SEARCH_NAMES_MAX = 17 }; /* the task, and agents; more of those may be anywhere */
+enum {
+    SEARCH_NAMES_MAX = 17, /* the task, and agents; more of those may be anywhere */
+    SEARCH_BOOST_KINDS = 4 * SEARCH_LEVELS, /* level, of the task or not, of an agent or not */
+};
 
 /* Of one query, in one segment. */
 struct search_boosts {
@@ -20,7 +23,9 @@ struct search_boosts {
     struct search_cursor task, agents[SEARCH_NAMES_MAX - 1];
     bool has_task, has_any_agent;
     size_t agent_count; /* cursors */
-    float age_most;     /* in the window at hand */
+    /* in the window at hand: how many times what a document of the greatest boost needs, one of
+       this kind needs at least; its age is not looked at, as that takes longest */
+    float needs[SEARCH_BOOST_KINDS];
 };
 
 float search_boost_of(const struct search_query *query, const struct search_segment *segment,
@@ -30,7 +35,7 @@ void search_boosts_begin(struct search_boosts *boosts, const struct search_query
                          const struct search_segment *segment);
 /* No document of [from, to) has more; some may have less. Windows one after the other. */
 float search_boosts_most(struct search_boosts *boosts, uint32_t from, uint32_t to);
-/* Nor has this one of that window; its age is not looked at, as that takes longest. */
-float search_boost_at_most(const struct search_boosts *boosts, uint32_t document);
+/* Of a document of that window: from 1. */
+float search_boosts_needs(const struct search_boosts *boosts, uint32_t document);
 
 #endif

@@ -28,6 +28,7 @@ enum {
     SMALL = 4,          /* counts up to here have their share in a table */
     WHOLE = 1 << 24,    /* what a document could reach: floats are exact up to here */
     LENGTHS = 256,
+    FAR_TOO_MUCH = 1 << 30, /* more than any document has */
 };
 
 /* ---- counting ----------------------------------------------------------------------------------
@@ -135,7 +136,7 @@ struct finding {
     size_t count, most;
     double share;                /* of a relevance of 1 */
     struct search_boosts boosts; /* of the segment at hand */
-    float boost_most;            /* in this window */
+    double needed_share;         /* of a score of 1, at most, in this window */
     bool late;                   /* the deadline came; no other window is begun */
     uint32_t window;             /* documents of the next one */
     uint32_t needed;      /* shares below which no document of this window is among the best */
@@ -208,8 +209,8 @@ static void set_needed(struct finding *on)
 {
     if (on->count < on->most)
         return;
-    const double needed = (double)on->heap[0].score / (double)on->boost_most * on->share;
-    on->needed = needed > 2 ? (uint32_t)(needed * (1 - 1e-6)) - 1 : 0;
+    const double needed = (double)on->heap[0].score * on->needed_share;
+    on->needed = needed > 2 ? (uint32_t)needed - 1 : 0;
 }
 
 static struct search_result result_of_document(const struct finding *on,
@@ -349,9 +350,8 @@ static uint32_t complete(struct finding *on, size_t aside, uint32_t document, ui
 /* The window's, where the document has its greatest boost; most have less, and need more. */
 static uint32_t needed_of_document(const struct finding *on, uint32_t document)
 {
-    const double boost = (double)search_boost_at_most(&on->boosts, document);
-    const double needed = on->needed * ((double)on->boost_most / boost);
-    return on->needed > 0 ? (uint32_t)(needed * (1 - 1e-6)) : 0;
+    const float needed = (float)on->needed * search_boosts_needs(&on->boosts, document);
+    return needed < FAR_TOO_MUCH ? (uint32_t)(needed * (1 - 1e-6F)) : (uint32_t)FAR_TOO_MUCH;
 }
 
 /* Those of a window that may be among the best. Their facts are waited for together. */
@@ -381,9 +381,11 @@ static void take_window(struct finding *on, const struct search_segment *segment
     const size_t count = list_candidates(on, segment, rest, base);
     for (size_t i = 0; i < count; i++) {
         const uint32_t slot = on->candidates[i];
-        const uint32_t needed = needed_of_document(on, base + slot);
         uint32_t sum = on->sums[slot];
         on->sums[slot] = 0;
+        if (sum + rest < on->needed)
+            continue;
+        const uint32_t needed = needed_of_document(on, base + slot);
         if (sum + rest < needed)
             continue;
         if (aside > 0)
@@ -411,7 +413,8 @@ static bool find_between(struct finding *on, const struct search_segment *segmen
             return false;
         end = to - base < on->window ? to : base + on->window;
         on->window = 2 * on->window < WINDOW ? 2 * on->window : WINDOW;
-        on->boost_most = search_boosts_most(&on->boosts, base, end);
+        on->needed_share =
+            on->share * (1 - 1e-6) / (double)search_boosts_most(&on->boosts, base, end);
         set_needed(on);
         const size_t aside = split_terms(on, base, end);
         for (size_t i = aside; i < on->term_count; i++)

@@ -21,7 +21,7 @@ enum {
     VOCABULARY = 200000,
     WORDS = 45,
     QUERY = 20,
-    EXPECTED = 8,
+    TELLING = 7,
     MOST = 64,
     TASKS = 20000,
     AGENTS = 50,
@@ -201,7 +201,7 @@ static void choose_words(struct search_query *query)
     for (size_t i = 0; i < query->term_count; i++)
         all += query->terms[i].weight;
     const size_t telling = count_saying(query, all, 0.25F);
-    for (size_t i = telling; telling >= EXPECTED && i < query->term_count; i++)
+    for (size_t i = telling; telling >= TELLING && i < query->term_count; i++)
         query->terms[i].common = query->terms[i].documents > 1024;
     query->term_count = count_saying(query, all, 0.05F);
 }

@@ -91,8 +91,7 @@ static const struct exporter_routes routes = {table, 2};
 static int begin(void **state)
 {
     static const _Atomic(uint64_t) body_limit = 1024;
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     struct exporter_error error;
     (void)state;

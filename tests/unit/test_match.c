@@ -380,6 +380,29 @@ static void nearly_the_same_take_one_place(void **state)
     assert_int_equal(match.places[1 - same].similar, 0);
 }
 
+/* However many copies are better than the next memory. */
+static void copies_do_not_crowd_out_what_else_fits(void **state)
+{
+    (void)state;
+    enum { COPIES = 700, OTHERS = 30 };
+    for (int i = 0; i < OTHERS; i++) {
+        char text[128];
+        (void)snprintf(text, sizeof text, "Payment %d was rejected, and crew%d asked the bank why.",
+                       i, i % 7);
+        remember(text);
+    }
+    for (int i = 0; i < COPIES; i++)
+        remember("The bank retries a payment three times.");
+    for (int i = 0; i < 2000; i++)
+        remember("Nothing of the kind happened on that day.");
+    search("bank payment retry");
+    assert_int_equal(match.count, WANTED);
+    assert_int_equal(match.places[0].similar, COPIES - 1);
+    for (size_t i = 1; i < match.count; i++)
+        assert_true(match.places[i].seq <= OTHERS);
+    assert_false(match.cut);
+}
+
 static void memories_that_differ_in_a_number_are_both_given(void **state)
 {
     (void)state;
@@ -720,6 +743,7 @@ int main(void)
         WITH_STAGE(a_longer_list_begins_as_a_shorter_one),
         WITH_STAGE(what_has_all_words_is_found_however_common_they_are),
         WITH_STAGE(nearly_the_same_take_one_place),
+        WITH_STAGE(copies_do_not_crowd_out_what_else_fits),
         WITH_STAGE(memories_that_differ_in_a_number_are_both_given),
         WITH_STAGE(words_that_fit_are_told_the_telling_ones_first),
         WITH_STAGE(how_one_fits_is_what_the_search_says),

@@ -17,7 +17,10 @@ enum {
     READ_BATCH = 64,
     MANY = 1024,   /* memories: it takes long to look at so many */
     EXPECTED = 8,  /* words that say most of a query: no memory has all words of a long one */
+    TELLING = 7,   /* so many find without the common ones */
     COMPARED = 64, /* with so many of those kept before, the last ones, a text is compared */
+    WIDER = 8,     /* times as many candidates, where copies take the places of others, */
+    WIDEST = 4096, /* until there are so many */
 };
 
 static const float k1 = 1.8F, b = 0.75F;
@@ -25,7 +28,7 @@ static const float intent_share = 0.5F;
 static const float order_worth = 0.3F;
 /* Of what a query says: words that say so little of it are not looked for, and others bring no
    memory among the best if many have them and the query has enough words beside. */
-static const float left_out = 0.05F, common_share = 0.25F;
+static const float unsought_share = 0.05F, common_share = 0.25F;
 static const float similar_relevance = 0.25F; /* differs by less */
 /* Of the best one's relevance, and of what a memory of usual length has that has all expected words
    once. */
@@ -151,12 +154,12 @@ static size_t count_saying(const struct handoff_match *match, float share)
    hundreds of memories may have all the telling ones, and only one the others as well. */
 static void choose_sought(struct handoff_match *match)
 {
-    const size_t sought = count_saying(match, left_out);
+    const size_t sought = count_saying(match, unsought_share);
     match->sought = sought < HANDOFF_MATCH_TERMS ? sought : HANDOFF_MATCH_TERMS;
     const size_t telling = count_saying(match, common_share);
     for (size_t i = 0; i < match->term_count; i++)
         match->terms[i].common =
-            telling >= EXPECTED && i >= telling && match->terms[i].documents > MANY;
+            telling >= TELLING && i >= telling && match->terms[i].documents > MANY;
 }
 
 bool handoff_match_begin(struct handoff_match *match, const struct handoff_match_query *query,
@@ -343,16 +346,26 @@ static bool is_similar_to_kept(struct handoff_match *match, size_t kept,
     return false;
 }
 
-static void keep_best(struct handoff_match *match, float least, size_t most)
+/* What was left out, of the candidates. */
+struct left_out {
+    size_t irrelevant, similar;
+};
+
+static struct left_out keep_best(struct handoff_match *match, float least, size_t most)
 {
+    struct left_out left_out = {0};
     size_t kept = 0;
     for (size_t i = 0; i < match->count; i++) {
         const struct handoff_match_place place = match->places[i];
-        if (place.relevance < least || is_similar_to_kept(match, kept, &place) || kept == most)
-            continue;
-        match->places[kept++] = place;
+        if (place.relevance < least)
+            left_out.irrelevant++;
+        else if (is_similar_to_kept(match, kept, &place))
+            left_out.similar++;
+        else if (kept < most)
+            match->places[kept++] = place;
     }
     match->count = kept;
+    return left_out;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -364,16 +377,13 @@ struct found {
     size_t room;
 };
 
-/* A quarter more than wanted, as some are left out. */
-static bool make_room_for(struct found *found, struct handoff_match *match, size_t most,
-                          struct base_arena *arena)
+static bool make_room(struct found *found, struct handoff_match *match, size_t room,
+                      struct base_arena *arena)
 {
-    found->room = most + most / 4;
-    if (found->room < HANDOFF_MATCH_CANDIDATES)
-        found->room = HANDOFF_MATCH_CANDIDATES;
-    found->results = base_arena_alloc(arena, found->room * sizeof *found->results);
-    found->candidates = base_arena_alloc(arena, found->room * sizeof *found->candidates);
-    match->places = base_arena_alloc(arena, found->room * sizeof *match->places);
+    found->room = room;
+    found->results = base_arena_alloc(arena, room * sizeof *found->results);
+    found->candidates = base_arena_alloc(arena, room * sizeof *found->candidates);
+    match->places = base_arena_alloc(arena, room * sizeof *match->places);
     return found->results && found->candidates && match->places;
 }
 
@@ -390,35 +400,85 @@ static void take_results(struct handoff_match *match, const struct found *found,
     }
 }
 
-static void rank_places(struct handoff_match *match, const struct search_query *query, size_t most)
+static struct left_out rank_places(struct handoff_match *match, const struct search_query *query,
+                                   size_t most)
 {
     match->best = 0;
     for (size_t i = 0; i < ranked_again(match); i++)
         match->best = fmaxf(match->best, match->places[i].relevance);
     if (match->count > 1)
         qsort(match->places, match->count, sizeof *match->places, by_place);
-    keep_best(match, least_relevance(match, query), most);
+    return keep_best(match, least_relevance(match, query), most);
+}
+
+/* Whether copies of a few memories took all places of the candidates, and left none to others that
+   fit less well. */
+static bool is_crowded(const struct handoff_match *match, const struct left_out *left_out,
+                       size_t found, size_t room, size_t most)
+{
+    return match->count < most && left_out->similar > 0 && left_out->irrelevant == 0 &&
+           found == room && !match->cut;
+}
+
+/* *crowded: with more candidates there may be more of the best. */
+static bool find_among(struct handoff_match *match, struct search_query *query, size_t room,
+                       size_t most, struct base_arena *arena, bool *crowded)
+{
+    struct found found;
+    if (!make_room(&found, match, room, arena))
+        return false;
+    want_sought(match, query, query->terms);
+    const size_t count = find_best(match, query, found.results, room);
+    take_results(match, &found, count);
+    match->cut |= query->cut;
+    match->damaged |= query->damaged;
+    match->behind |= query->behind;
+    if (match->average_length > 0)
+        add_order(match, found.candidates, match->average_length);
+    const struct left_out left_out = rank_places(match, query, most);
+    *crowded = is_crowded(match, &left_out, count, room, most);
+    return true;
+}
+
+/* Where the time is over before, it is as it was. */
+static bool find_among_more(struct handoff_match *match, struct search_query *query, size_t room,
+                            size_t most, struct base_arena *arena, bool *crowded)
+{
+    struct handoff_match_place *const places = match->places;
+    const size_t count = match->count;
+    if (!find_among(match, query, room, most, arena, crowded))
+        return false;
+    if (match->cut) {
+        match->places = places;
+        match->count = count;
+    }
+    return true;
+}
+
+/* A quarter more than wanted, as some are left out. */
+static size_t usual_room(size_t most)
+{
+    const size_t room = most + most / 4;
+    return room > HANDOFF_MATCH_CANDIDATES ? room : HANDOFF_MATCH_CANDIDATES;
 }
 
 bool handoff_match_best(struct handoff_match *match, size_t most, struct base_arena *arena)
 {
     struct search_wanted wanted[SEARCH_TERMS_MAX];
     struct search_query query = question_of(match, wanted);
-    struct found found;
     uint32_t agents[HANDOFF_MATCH_AGENTS];
-    if (!make_room_for(&found, match, most, arena))
-        return false;
-    want_sought(match, &query, wanted);
+    bool crowded = true;
     query.documents = match->documents;
     query.average_length = match->average_length;
     set_boosts(&match->query, &query, agents);
-    take_results(match, &found, find_best(match, &query, found.results, found.room));
-    match->cut |= query.cut;
-    match->damaged |= query.damaged;
-    match->behind = query.behind;
-    if (match->average_length > 0)
-        add_order(match, found.candidates, match->average_length);
-    rank_places(match, &query, most);
+    match->behind = false;
+    if (!find_among(match, &query, usual_room(most), most, arena, &crowded))
+        return false;
+    for (size_t room = usual_room(most); crowded && room < WIDEST;) {
+        room *= WIDER;
+        if (!find_among_more(match, &query, room, most, arena, &crowded))
+            return false;
+    }
     return true;
 }
 

@@ -14,7 +14,8 @@
  *
  *   - what is hardly relevant is left out: a small share of the best one's relevance, or only words
  *     that say little of the query;
- *   - of memories that are nearly the same text, the best one stands for all (`similar`).
+ *   - of memories that are nearly the same text, the best one stands for all (`similar`). Where
+ *     such copies take the places of what else fits, more than 64 are looked at.
  *
  * The constants were chosen on the Cranfield collection; docs/decisions.md has the figures, and
  * tests/unit/test_match.c holds them.
