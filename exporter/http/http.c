@@ -64,7 +64,7 @@ static void respond_options(struct exporter_request *request)
 
 /* A filter that cannot be read is not one that is absent: the answer would be of everything. False:
  * that was answered. */
-static bool read_query(struct exporter_request *request)
+static bool decode_query(struct exporter_request *request)
 {
     static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
                                                       .detail = "out of memory (query)"};
@@ -117,7 +117,7 @@ void exporter_request_admitted(struct exporter_request *request)
         exporter_respond_problem(request, &request->refusal);
     else if (request->match.route == NULL)
         respond_options(request);
-    else if (exporter_admission_authorize(request) && read_query(request))
+    else if (exporter_admission_authorize(request) && decode_query(request))
         run_handler(request);
     if (!request->is_being_read)
         exporter_request_drop_body(request);

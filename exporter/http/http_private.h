@@ -150,9 +150,9 @@ struct exporter_request {
     bool barred;                     /* refused by its headers, before anyone is asked for */
     struct exporter_caller caller;
     struct exporter_query query; /* read when the caller is admitted */
-    enum handoff_code problem; /* what it was answered with; HANDOFF_OK: none */
-    char problem_field[64];    /* the field that it is about; "": none */
-    const char *named_source;  /* the agent that the request named, in scratch; NULL: not known */
+    enum handoff_code problem;   /* what it was answered with; HANDOFF_OK: none */
+    char problem_field[64];      /* the field that it is about; "": none */
+    const char *named_source;    /* the agent that the request named, in scratch; NULL: not known */
     /* body */
     struct exporter_body_room body;
     size_t body_length;

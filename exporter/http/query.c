@@ -15,8 +15,8 @@ struct walk {
     char *texts;
 };
 
-static enum MHD_Result measure(void *arg, enum MHD_ValueKind kind, const char *name,
-                               const char *value)
+static enum MHD_Result measure_parameter(void *arg, enum MHD_ValueKind kind, const char *name,
+                                         const char *value)
 {
     struct walk *walk = arg;
     (void)kind;
@@ -34,7 +34,8 @@ static const char *decode(struct walk *walk, const char *text)
     return exporter_percent_decode(copy) ? copy : NULL;
 }
 
-static enum MHD_Result take(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+static enum MHD_Result take_parameter(void *arg, enum MHD_ValueKind kind, const char *name,
+                                      const char *value)
 {
     struct walk *walk = arg;
     (void)kind;
@@ -48,7 +49,7 @@ bool exporter_query_read(struct exporter_query *query, struct MHD_Connection *mh
 {
     struct walk walk = {.query = query};
     *query = (struct exporter_query){0};
-    MHD_get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, measure, &walk);
+    MHD_get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, measure_parameter, &walk);
     if (query->count == 0)
         return true;
     const size_t rows = query->count * sizeof *query->all;
@@ -58,7 +59,7 @@ bool exporter_query_read(struct exporter_query *query, struct MHD_Connection *mh
         return false;
     walk.texts = (char *)query->all + rows;
     walk.bytes = 0;
-    MHD_get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, take, &walk);
+    MHD_get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, take_parameter, &walk);
     return true;
 }
 

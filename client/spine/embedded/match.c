@@ -377,8 +377,8 @@ struct found {
     size_t room;
 };
 
-static bool make_room(struct found *found, struct handoff_match *match, size_t room,
-                      struct base_arena *arena)
+static bool make_room_of(struct found *found, struct handoff_match *match, size_t room,
+                         struct base_arena *arena)
 {
     found->room = room;
     found->results = base_arena_alloc(arena, room * sizeof *found->results);
@@ -413,8 +413,8 @@ static struct left_out rank_places(struct handoff_match *match, const struct sea
 
 /* Whether copies of a few memories took all places of the candidates, and left none to others that
    fit less well. */
-static bool is_crowded(const struct handoff_match *match, const struct left_out *left_out,
-                       size_t found, size_t room, size_t most)
+static bool is_full_of_copies(const struct handoff_match *match, const struct left_out *left_out,
+                              size_t found, size_t room, size_t most)
 {
     return match->count < most && left_out->similar > 0 && left_out->irrelevant == 0 &&
            found == room && !match->cut;
@@ -425,7 +425,7 @@ static bool find_among(struct handoff_match *match, struct search_query *query, 
                        size_t most, struct base_arena *arena, bool *crowded)
 {
     struct found found;
-    if (!make_room(&found, match, room, arena))
+    if (!make_room_of(&found, match, room, arena))
         return false;
     want_sought(match, query, query->terms);
     const size_t count = find_best(match, query, found.results, room);
@@ -436,7 +436,7 @@ static bool find_among(struct handoff_match *match, struct search_query *query, 
     if (match->average_length > 0)
         add_order(match, found.candidates, match->average_length);
     const struct left_out left_out = rank_places(match, query, most);
-    *crowded = is_crowded(match, &left_out, count, room, most);
+    *crowded = is_full_of_copies(match, &left_out, count, room, most);
     return true;
 }
 
