@@ -573,6 +573,20 @@ class Restarts(Case):
         self.caller.wait_for_state(accepted.id, "acknowledged")
         self.assertEqual([step.target_agent for step in spine.get_task(accepted.task_id)], ["coder", "reviewer"])
 
+    def test_a_store_of_the_callers_own(self):
+        """What it holds is not done again, whichever process asks it."""
+        calls, answers = [], {}
+        store = unittest.mock.Mock(spec=["get", "add"], get=answers.get, add=answers.__setitem__)
+        for _ in range(2):
+            spine = self.enterContext(MemorySpine())
+            with serving(agent("coder", receive="http://127.0.0.1:0", seen=store)(lambda received: calls.append(received.id)),
+                         spine=spine) as running:
+                push = Http(running.urls[0].split("/")[2])
+                body = json.dumps({"envelope_version": "2.1", "context": {"task": {}}, "missing": [], "memory_refs": []})
+                reply = push.request("POST", "/", body, {"Handoff-Id": "id-1"})
+                self.assertEqual((reply.status, reply.json()), (200, {"ack": "id-1"}))
+        self.assertEqual((calls, answers), (["id-1"], {"id-1": {"ack": "id-1"}}))
+
     def test_an_agent_outlives_its_sidecar(self):
         address = f"127.0.0.1:{self.enterContext(reserved_port())}"
         self.start({"coder": {}}, addresses={"api": address})

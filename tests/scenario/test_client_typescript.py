@@ -388,6 +388,20 @@ class Restarts(Case):
         self.assertEqual([step["target_agent"] for step in steps], ["coder", "reviewer"])
         self.assertEqual(self.node.run("return kept.seen"), [])
 
+    def test_a_store_of_the_callers_own(self):
+        self.node.run("kept.calls = []; kept.answers = new Map()")
+        for _ in range(2):
+            url = self.node.run("""
+                const store = { get: async (id) => kept.answers.get(id), add: async (id, answer) => { kept.answers.set(id, answer); } };
+                const coder = handoff.agent("coder", ({ id }) => { kept.calls.push(id); }, { receive: "http://127.0.0.1:0", seen: store });
+                kept.serving = await handoff.serving([coder]);
+                return kept.serving.urls[0]""")
+            body = json.dumps({"envelope_version": "2.1", "context": {"task": {}}, "missing": [], "memory_refs": []})
+            reply = Http(url.split("/")[2]).request("POST", "/", body, {"Handoff-Id": "id-1"})
+            self.assertEqual((reply.status, reply.json()), (200, {"ack": "id-1"}))
+            self.node.run("await kept.serving.stop()")
+        self.assertEqual(self.node.run("return [kept.calls, [...kept.answers]]"), [["id-1"], [["id-1", {"ack": "id-1"}]]])
+
     def test_an_agent_outlives_its_sidecar(self):
         address = f"127.0.0.1:{self.enterContext(reserved_port())}"
         self.start({"coder": {}}, addresses={"api": address})

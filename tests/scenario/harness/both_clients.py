@@ -165,6 +165,7 @@ def _closing(kind, endpoint, options):
 
 
 def kinds():
+    """Both, or Python alone where Node.js is too old for the other: test_client_typescript.py says so by name."""
     return [PythonClient] if clients.node_too_old() else [PythonClient, TypeScriptClient]
 
 
