@@ -21,7 +21,7 @@ struct task {
     const struct ctl_line *line;
     const char *id;
     /* {"items": [handoffs, each with previous_id, hop, removed and passed_over], "next":
-       null, "task": as it came} */
+       null, "task" and "next_refused": as they came} */
     yyjson_mut_doc *list;
     yyjson_mut_val *items;
 };
@@ -134,9 +134,14 @@ static int add_page(struct task *task, yyjson_val *items)
 static int take_page(struct task *task, yyjson_val *page)
 {
     yyjson_val *of_task = yyjson_obj_get(page, "task");
+    yyjson_val *refused = yyjson_obj_get(page, "next_refused");
+    yyjson_mut_val *root = yyjson_mut_doc_get_root(task->list);
     if (of_task)
-        yyjson_mut_obj_put(yyjson_mut_doc_get_root(task->list), yyjson_mut_str(task->list, "task"),
+        yyjson_mut_obj_put(root, yyjson_mut_str(task->list, "task"),
                            yyjson_val_mut_copy(task->list, of_task));
+    if (refused)
+        yyjson_mut_obj_put(root, yyjson_mut_str(task->list, "next_refused"),
+                           yyjson_val_mut_copy(task->list, refused));
     return add_page(task, yyjson_obj_get(page, "items"));
 }
 
@@ -252,9 +257,27 @@ static void print_end(const struct ctl_line *line, yyjson_val *of_task)
     printf(" after %.0f handoff%s\n", handoffs, handoffs > 1 ? "s" : "");
 }
 
+/* What agents wanted to hand on, and nobody got. */
+static void print_refused(yyjson_val *refused)
+{
+    size_t i, count;
+    yyjson_val *one;
+    yyjson_arr_foreach(refused, i, count, one)
+    {
+        fputs("refused as the next of ", stdout);
+        ctl_put(stdout, ctl_text(one, "id"), 0);
+        fputs(": ", stdout);
+        ctl_put(stdout, ctl_text(one, "code"), 0);
+        fputs(": ", stdout);
+        ctl_put(stdout, ctl_text(one, "detail"), 0);
+        putchar('\n');
+    }
+}
+
 void ctl_show_task(const struct ctl_line *line, yyjson_val *list)
 {
     print_children(yyjson_obj_get(list, "items"), "", 0);
+    print_refused(yyjson_obj_get(list, "next_refused"));
     print_end(line, yyjson_obj_get(list, "task"));
 }
 

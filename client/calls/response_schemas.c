@@ -128,7 +128,9 @@ static const struct handoff_field handoff_rows[] = {
     ROW("reason", TEXT, .doc = "why it is no longer being delivered; otherwise empty"),
     MAYBE("replaced_by", UUID, .doc = "the handoff that took its place, if an operator edited it"),
     MAYBE("summary", TEXT, .doc = "in a list: the beginning of what the receiver should do"),
-    MAYBE("error", TEXT, .doc = "likewise: why its last attempt failed; empty if it did not"),
+    MAYBE("error", TEXT,
+          .doc = "likewise: why its last attempt failed, or that its `next` was refused; otherwise "
+                 "empty"),
     MAYBE("replays", WHOLE, .doc = "likewise: how often it was replayed"),
     MAYBE("previous_id", UUID, .nullable = true,
           .doc = "likewise: the handoff, or the publication, that it continues; null if none"),
@@ -152,7 +154,8 @@ static const struct handoff_field attempt_rows[] = {
     ROW("target_agent", TEXT, .doc = "the agent it was sent to"),
     ROW("result", WORD, .words = record_names, .doc = "how it ended"),
     ROW("status", WHOLE, .doc = "HTTP status; 0 if there was no response"),
-    ROW("error", TEXT, .doc = "why it failed, or why the agent was passed over"),
+    ROW("error", TEXT,
+        .doc = "why it failed, that its `next` was refused, or why the agent was passed over"),
     ROW("peer", TEXT, .doc = "the address connected to"),
     ROW("answer", TEXT,
         .doc = "how a response with an error status begins; empty after a nack, and if it had no "

@@ -160,6 +160,16 @@ static void put_refused(struct handoff_hand_on *on)
     handoff_store_refuse_next(engine->options.store, &on->refuse);
 }
 
+/* An agent that answered a push is told nothing: who looks at the handoff, or reads the log, is.
+   The values of the request are not repeated. */
+static void say_refused(struct handoff_hand_on *on)
+{
+    const char *field = on->problem.field;
+    snprintf(on->finding.said, sizeof on->finding.said,
+             "acknowledged, but its next request was refused: %s%s%s%s",
+             handoff_code_name(on->problem.code), *field ? " (" : "", field, *field ? ")" : "");
+}
+
 /* The store may reject the successor, as when its parent was replaced meanwhile: then it is refused
    like any other, though without its text. */
 static void unit_written(struct handoff_store_job *job)
@@ -241,6 +251,7 @@ void handoff_hand_on_refuse(struct handoff_hand_on *on, const struct handoff_err
         undo_hand_on(delivery, on, &on->problem);
         return;
     }
+    say_refused(on);
     put_refused(on);
     submit_handed_on(on);
 }

@@ -26,6 +26,11 @@ static void log_move(const struct handoff_who *who, const struct handoff_moved *
                  LOG_STR("source", who->source_agent), LOG_STR("target", who->target_agent),
                  LOG_UINT("attempts", moved->attempts), LOG_INT("status", moved->status),
                  LOG_STR("error", moved->said));
+    else if (moved->to == HANDOFF_STATE_ACKNOWLEDGED && moved->attempted && *moved->said)
+        log_warn("next_refused", LOG_STR("handoff", who->id), LOG_STR("task", who->task_id),
+                 LOG_STR("source", who->source_agent), LOG_STR("target", who->target_agent),
+                 LOG_STR("error", moved->said),
+                 LOG_STR("advice", "nobody has the task now; see next_refused of the task"));
     else if (moved->attempted && moved->result != HANDOFF_RESULT_ACK)
         log_debug("attempt_failed", LOG_STR("handoff", who->id),
                   LOG_STR("target", moved->attempt_target), LOG_UINT("attempt", moved->attempts),

@@ -2,9 +2,11 @@
 # variants: release asan
 """A receiver hands on in its acknowledgement: both are one commit."""
 
+import os
+import subprocess
 import unittest
 
-from harness import eventually
+from harness import environment, eventually
 from harness.chain import Pushed, constraints, parents, state
 
 
@@ -98,11 +100,27 @@ class Next(Pushed):
 
     def test_what_is_no_valid_request_is_kept_for_review_and_the_acknowledgement_counts(self):
         self.receiver.do(handing_on(task_sumary="a slip of the pen"))
-        self.settle(self.begin(), "acknowledged")
-        def kept():
-            return self.chain.call("GET", "/v1/parked").text + self.chain.call(
-                "GET", f"/v1/tasks/{self.chain.task}").text
-        self.assertIn("next_refused", eventually(kept, "it is kept"))
+        first = self.settle(self.begin(), "acknowledged")
+        refused, = self.chain.call("GET", f"/v1/tasks/{self.chain.task}").json()["next_refused"]
+        self.assertEqual((refused["id"], refused["code"]), (first, "invalid_request"))
+        self.assertIn("a slip of the pen", refused["request"])
+
+    def test_a_next_that_is_refused_shows_where_people_look(self):
+        """The agent cannot be told in its own answer to a push, and its sender is told that it acknowledged."""
+        self.receiver.do(handing_on(constraints={"max_cost": 9}))
+        first = self.settle(self.begin(constraints={"max_cost": 5}), "acknowledged")
+        said = "acknowledged, but its next request was refused: constraint_loosened (constraints)"
+        attempt, = self.chain.call("GET", f"/v1/handoffs/{first}/attempts").json()["items"]
+        self.assertEqual((attempt["result"], attempt["error"]), ("ack", said))
+        self.assertEqual(self.handoffs()[-1]["error"], said)
+        line = eventually(lambda: [line for line in self.daemon.log().splitlines() if "event=next_refused" in line],
+                          "it is in the log")
+        self.assertEqual(len(line), 1)
+        self.assertIn(f"handoff={first}", line[0])
+        self.assertNotIn("9", line[0].partition("error=")[2])
+        shown = subprocess.run([os.environ["HANDOFFCTL"], "task", self.chain.task], capture_output=True, text=True,
+                               timeout=60, check=True, env=environment(HANDOFF_API_URL=self.daemon.api.url)).stdout
+        self.assertRegex(shown, f"(?m)^refused as the next of {first}: constraint_loosened: .*max_cost 5 of hop 1")
 
     def test_what_would_loosen_is_kept_for_review_and_the_acknowledgement_counts(self):
         self.receiver.do(handing_on(constraints={"max_cost": 9}))
