@@ -162,7 +162,7 @@ class Postgres:
 # ---- the service ----------------------------------------------------------------------------------
 
 class StoredFacts(FactServer):
-    """The interface of FactServer, over a database. While that is away, it answers 503."""
+    """The interface of FactServer, over a database. Without the database, it answers 503."""
 
     def __init__(self, database):
         self.database, self.local = database, threading.local()
