@@ -2,6 +2,9 @@
 /*
  * Decisions about parked handoffs. The row and envelope are read on a reader thread; everything
  * else runs on the deciding lane.
+ *
+ * A decision that finds the handoff claimed waits until the earlier one is written, so that its
+ * caller is told who decided what.
  */
 #include "client/deliver/decide.h"
 
@@ -207,7 +210,7 @@ static enum handoff_code take_up(struct handoff_delivery *delivery,
     return code;
 }
 
-/* A lane has the handoff: it is being delivered, or another caller has just decided. */
+/* A lane has the handoff: it is being delivered, or an earlier decision is not through yet. */
 static enum handoff_code refuse_claimed(const struct handoff_lane *lane,
                                         const struct handoff_stored *stored,
                                         const struct asked_decision *asked,
@@ -224,11 +227,24 @@ static enum handoff_code refuse_claimed(const struct handoff_lane *lane,
 
 /* ---- from the decision to its being carried out --------------------------------------------- */
 
+enum {
+    EARLIER_MS = 5000, /* an earlier decision is waited for; an edit assembles an envelope */
+    FIRST_LOOK_MS = 5, /* about a commit */
+    LONGEST_LOOK_MS = 160,
+};
+
 /* In the arena of the delivery, which is not on a lane yet. */
-struct pending_decision {
+struct handoff_pending_decision {
     struct handoff_store_read read;
     struct handoff_delivery *delivery;
     bool claimed;
+
+    /* while an earlier decision is waited for */
+    TAILQ_ENTRY(handoff_pending_decision) contender; /* of the lane's */
+    struct base_timer look;
+    int64_t look_ms; /* to the next look; 0: it has not waited yet */
+    int64_t waits_until_ms;
+
     struct base_span target;
     struct asked_decision asked; /* but for `decided`, which the reader fills in */
     struct handoff_decision_note note;
@@ -239,9 +255,9 @@ struct pending_decision {
     struct handoff_error loaded; /* from loading the delivery */
 };
 
-static struct pending_decision *pending_of(struct handoff_store_read *read)
+static struct handoff_pending_decision *pending_of(struct handoff_store_read *read)
 {
-    return BASE_CONTAINER_OF(read, struct pending_decision, read);
+    return BASE_CONTAINER_OF(read, struct handoff_pending_decision, read);
 }
 
 /* To discard or acknowledge a handoff, its envelope need not be readable. */
@@ -301,7 +317,7 @@ enum handoff_code handoff_check_can_be_edited(struct handoff_store *store,
 /* On a reader thread, which owns the delivery until parked_was_read. */
 static void read_parked(struct handoff_store_read *read)
 {
-    struct pending_decision *pending = pending_of(read);
+    struct handoff_pending_decision *pending = pending_of(read);
     struct handoff_delivery *delivery = pending->delivery;
     const enum handoff_decision decision = pending->asked.decision;
     handoff_error_clear(&pending->loaded);
@@ -315,7 +331,7 @@ static void read_parked(struct handoff_store_read *read)
         (void)!load(delivery, &pending->stored, decision, &pending->loaded);
 }
 
-static enum handoff_code judge_decision(struct pending_decision *pending,
+static enum handoff_code judge_decision(struct handoff_pending_decision *pending,
                                         struct handoff_error *error)
 {
     struct handoff_delivery *delivery = pending->delivery;
@@ -342,13 +358,13 @@ static void tell_decided(struct handoff_delivery *delivery, const struct handoff
     waiter->decided(waiter, error);
 }
 
-static bool goes_elsewhere(const struct pending_decision *pending)
+static bool goes_elsewhere(const struct handoff_pending_decision *pending)
 {
     return pending->target.data &&
            !base_span_equal(pending->target, pending->stored.standing.target);
 }
 
-static enum handoff_action action_of(const struct pending_decision *pending)
+static enum handoff_action action_of(const struct handoff_pending_decision *pending)
 {
     if (pending->asked.decision == HANDOFF_DECISION_REPLAY)
         return goes_elsewhere(pending) ? HANDOFF_ACTION_REDIRECT : HANDOFF_ACTION_REPLAY;
@@ -357,7 +373,7 @@ static enum handoff_action action_of(const struct pending_decision *pending)
 }
 
 /* A late acknowledgement is no decision. */
-static void note_decided(struct pending_decision *pending)
+static void note_decided(struct handoff_pending_decision *pending)
 {
     const struct handoff_standing *standing = &pending->stored.standing;
     if (pending->asked.decision == HANDOFF_DECISION_ACKNOWLEDGE)
@@ -372,13 +388,10 @@ static void note_decided(struct pending_decision *pending)
                                    action_of(pending));
 }
 
-/* On the lane. */
-static void parked_was_read(struct handoff_store_read *read)
+static void conclude_decision(struct handoff_pending_decision *pending)
 {
-    struct pending_decision *pending = pending_of(read);
     struct handoff_delivery *delivery = pending->delivery;
     struct handoff_error error;
-    delivery->lane->awaited--;
     enum handoff_code code = judge_decision(pending, &error);
     const enum handoff_decision decision = pending->asked.decision;
     if (code == HANDOFF_OK && decision == HANDOFF_DECISION_HOLD) {
@@ -399,15 +412,83 @@ static void parked_was_read(struct handoff_store_read *read)
         handoff_delivery_free(delivery);
 }
 
-/* NULL: no memory. */
-static struct pending_decision *make_decision(struct handoff_lane *lane, const struct base_uuid *id,
-                                              enum handoff_decision decision,
-                                              struct base_span target,
-                                              const struct handoff_author *author)
+static void take_decision(struct handoff_pending_decision *pending)
 {
-    struct handoff_delivery *delivery =
-        handoff_delivery_new(lane, id, HANDOFF_DELIVERY_NAMES + sizeof(struct pending_decision));
-    struct pending_decision *pending =
+    struct handoff_lane *lane = pending->delivery->lane;
+    pending->claimed = handoff_delivery_claim(pending->delivery);
+    lane->awaited++;
+    handoff_store_submit_read(lane->engine->options.store, &pending->read);
+}
+
+/* ---- waiting for an earlier decision -------------------------------------------------------- */
+
+/* Another decision has the handoff and is not written yet. Once it is, the row says who made it;
+   if it came to nothing, this one can claim the handoff. */
+static bool is_contended(const struct handoff_pending_decision *pending)
+{
+    return !pending->claimed && pending->error.code == HANDOFF_OK && !pending->asked.decided[0] &&
+           is_open_to(pending->asked.decision, (enum handoff_state)pending->stored.standing.state);
+}
+
+static void look_again(struct base_timer *timer)
+{
+    struct handoff_pending_decision *pending =
+        BASE_CONTAINER_OF(timer, struct handoff_pending_decision, look);
+    TAILQ_REMOVE(&pending->delivery->lane->contenders, pending, contender);
+    take_decision(pending);
+}
+
+static void wait_for_earlier(struct handoff_pending_decision *pending)
+{
+    struct handoff_lane *lane = pending->delivery->lane;
+    const int64_t now_ms = handoff_lane_now_ms(lane);
+    if (pending->look_ms == 0) {
+        pending->look_ms = FIRST_LOOK_MS;
+        pending->waits_until_ms = now_ms + EARLIER_MS;
+    }
+    pending->look.fire = look_again;
+    base_timers_start(lane->timers, &pending->look, now_ms + pending->look_ms);
+    TAILQ_INSERT_TAIL(&lane->contenders, pending, contender);
+    if (pending->look_ms < LONGEST_LOOK_MS)
+        pending->look_ms *= 2;
+}
+
+static bool may_look_again(const struct handoff_pending_decision *pending)
+{
+    const struct handoff_lane *lane = pending->delivery->lane;
+    return !lane->closing &&
+           (pending->look_ms == 0 || handoff_lane_now_ms(lane) < pending->waits_until_ms);
+}
+
+void handoff_engine_end_contenders(struct handoff_lane *lane)
+{
+    struct handoff_pending_decision *pending;
+    while ((pending = TAILQ_FIRST(&lane->contenders))) {
+        TAILQ_REMOVE(&lane->contenders, pending, contender);
+        base_timers_stop(lane->timers, &pending->look);
+        conclude_decision(pending);
+    }
+}
+
+/* On the lane. */
+static void parked_was_read(struct handoff_store_read *read)
+{
+    struct handoff_pending_decision *pending = pending_of(read);
+    pending->delivery->lane->awaited--;
+    if (is_contended(pending) && may_look_again(pending))
+        wait_for_earlier(pending);
+    else
+        conclude_decision(pending);
+}
+
+/* NULL: no memory. */
+static struct handoff_pending_decision *
+make_decision(struct handoff_lane *lane, const struct base_uuid *id, enum handoff_decision decision,
+              struct base_span target, const struct handoff_author *author)
+{
+    struct handoff_delivery *delivery = handoff_delivery_new(
+        lane, id, HANDOFF_DELIVERY_NAMES + sizeof(struct handoff_pending_decision));
+    struct handoff_pending_decision *pending =
         delivery ? base_arena_calloc(&delivery->arena, 1, sizeof *pending) : NULL;
     if (pending) {
         pending->delivery = delivery;
@@ -429,18 +510,16 @@ void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id
                            const struct handoff_author *author, struct handoff_waiter *waiter)
 {
     BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
-    struct pending_decision *pending = make_decision(lane, id, decision, target, author);
+    struct handoff_pending_decision *pending = make_decision(lane, id, decision, target, author);
     if (!pending) {
         struct handoff_error error;
         handoff_error_no_memory(&error);
         waiter->decided(waiter, &error);
         return;
     }
-    pending->claimed = handoff_delivery_claim(pending->delivery);
     pending->delivery->waiter = waiter;
     waiter->delivery = pending->delivery;
-    lane->awaited++;
-    handoff_store_submit_read(lane->engine->options.store, &pending->read);
+    take_decision(pending);
 }
 
 /* ---- replacing it with an edited handoff ---------------------------------------------------- */

@@ -6,7 +6,9 @@
  * reader thread read its row and its envelope, puts it on the caller's lane, moves it like any
  * other, and has it written before the caller is told. The claim comes before the
  * read, so a concurrent decision on another lane finds either the claim or the row as the first
- * decision left it, never a row that has just become outdated.
+ * decision left it, never a row that has just become outdated. One that finds the claim waits for
+ * what becomes of it: then its caller is told who decided what, or, where the first decision was
+ * refused, it decides.
  */
 #ifndef HANDOFF_DELIVER_DECIDE_H
 #define HANDOFF_DELIVER_DECIDE_H
@@ -28,13 +30,16 @@ enum handoff_decision {
 
 /* Decides about one, on the lane's thread. Calls `decided` of the waiter, later unless memory ran
    out. After OK it reports as for a new handoff: `accepted` for a replay only, then `settled`.
-   Other codes: not_found, conflict (it is not parked, its deadline has passed, or a concurrent
-   decision came first), unknown_agent, too_many_in_flight, shutting_down, out_of_memory, or a
+   Other codes: not_found, conflict (it is not parked, its deadline has passed, or an earlier
+   decision takes too long), unknown_agent, too_many_in_flight, shutting_down, out_of_memory, or a
    failure of the store. target: to another agent; absent: to the one it was parked for. author: is
    recorded in the commit that carries it out; NULL: the author is unknown. Both are copied. */
 void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
                            enum handoff_decision decision, struct base_span target,
                            const struct handoff_author *author, struct handoff_waiter *waiter);
+
+/* Ends those that wait for an earlier decision: the lane is closing. */
+void handoff_engine_end_contenders(struct handoff_lane *lane);
 
 /* What was decided about it last, of these actions: "replay by @operator (alice) at
    2030-01-31T18:00:00Z: it is back", or "". On a reader thread. */

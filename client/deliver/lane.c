@@ -8,6 +8,7 @@
  */
 #include "client/deliver/lane.h"
 
+#include "client/deliver/decide.h"
 #include "client/deliver/delivery.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
@@ -125,6 +126,7 @@ enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_en
     made->magic = HANDOFF_LANE_MAGIC;
     made->engine = engine;
     TAILQ_INIT(&made->deliveries);
+    TAILQ_INIT(&made->contenders);
     enum handoff_code code = open_lane(made, loop, error);
     if (code != HANDOFF_OK)
         free_lane(made);
@@ -138,6 +140,7 @@ void handoff_lane_stop(struct handoff_lane *lane)
     BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     lane->closing = true;
     handoff_protocol_lane_dismiss_pollers(&lane->protocols);
+    handoff_engine_end_contenders(lane);
     while (lane->awaited > 0) {
         submit_writes(lane);
         base_mailbox_wait(lane->mailbox, -1);

@@ -20,6 +20,7 @@
 
 struct handoff_engine;
 struct handoff_delivery;
+struct handoff_pending_decision;
 
 struct handoff_lane {
     unsigned magic;
@@ -33,6 +34,7 @@ struct handoff_lane {
     struct base_guest guest;
     struct handoff_protocol_lane protocols;
     TAILQ_HEAD(handoff_delivery_list, handoff_delivery) deliveries; /* all that live here */
+    TAILQ_HEAD(handoff_contender_list, handoff_pending_decision) contenders; /* decide.h */
     struct handoff_store_batch writes; /* of this turn, submitted at its end */
     unsigned awaited;                  /* mails that will come: what the store was asked to write */
     bool closing;                      /* starts nothing new */

@@ -15,7 +15,6 @@
 
 #include "client/calls/preview.h"
 #include "exporter/http/problem.h"
-#include "exporter/review/decide.h"
 #include "exporter/review/frame.h"
 #include "exporter/status/html.h"
 #include "lib/base/json.h"

@@ -60,8 +60,7 @@ struct review_visit {
     size_t nanswers;
     size_t waiting; /* for so many answers, and 1 while a view is asking */
     void (*then)(struct review_visit *visit);
-    void (*decide)(struct review_visit *visit); /* a decision, to be repeated */
-    int64_t look_until_ms; /* for who decides at this moment, or for news; 0: not yet */
+    int64_t look_until_ms; /* for news; 0: not yet */
     struct base_timer pause;
     FILE *out; /* the page */
     char *bytes;

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from test_secrets import GITHUB
 
 WHY = "the agent is back"
+ROUNDS = 20
 ALICE = {"Handoff-Decided-By": "alice"}
 TOKENS = {"analyst": "analyst-0123456789abcdef", "@operator": "operator-0123456789abcdef"}
 
@@ -183,12 +184,40 @@ class Once(Case):
         self.assertEqual((reply.status, reply.json()["code"]), (409, "conflict"), reply)
         self.assertRegex(reply.json()["seen"], rf"^acknowledged; redirect by @anyone \(alice\) at .*Z: {WHY}$")
 
-    def test_of_many_at_once_one_decides(self):
-        handoff = self.parked()
-        with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            replies = list(pool.map(lambda _: self.replay(handoff, target_agent="spare"), range(8)))
-        self.assertEqual(sorted(reply.status for reply in replies), [200] + [409] * 7)
-        self.assert_says(self.only(handoff), action="redirect")
+    def at_once(self, *deciders):
+        with concurrent.futures.ThreadPoolExecutor(len(deciders)) as pool:
+            return [made.result() for made in [pool.submit(*decider) for decider in deciders]]
+
+    def test_of_many_at_once_one_decides_and_the_others_are_told_who(self):
+        names = [f"person-{number}" for number in range(8)]
+        for _ in range(ROUNDS):
+            handoff = self.parked()
+            self.assert_told(handoff, self.at_once(*((self.redirect, handoff, name) for name in names)))
+
+    def test_so_are_those_who_edit_and_discard(self):
+        for _ in range(ROUNDS):
+            handoff = self.parked()
+            self.assert_told(handoff, self.at_once(
+                (self.edit, handoff, "carol"), (self.discard, handoff, "dave"),
+                (self.edit, handoff, "erin"), (self.discard, handoff, "frank")))
+
+    def redirect(self, handoff, name):
+        return self.replay(handoff, {"Handoff-Decided-By": name}, target_agent="spare")
+
+    def edit(self, handoff, name):
+        edit = {"task_summary": "smaller"}
+        return self.replay(handoff, {"Handoff-Decided-By": name}, target_agent="spare", edit=edit)
+
+    def discard(self, handoff, name):
+        return self.caller.call("DELETE", f"/v1/parked/{handoff}?reason=no", Handoff_Decided_By=name)
+
+    def assert_told(self, handoff, replies):
+        """One decided; all others were told that, and by whom."""
+        refused = [reply for reply in replies if reply.status != 200]
+        self.assertEqual([reply.status for reply in refused], [409] * (len(replies) - 1), replies)
+        decision = self.only(handoff)
+        for reply in refused:
+            self.assertIn(f"; {decision['action']} by @anyone ({decision['by']}) at ", reply.json()["seen"], reply)
 
     def test_the_fourth_replay_asks_for_a_second_word(self):
         handoff = self.parked()
