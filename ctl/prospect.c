@@ -25,6 +25,16 @@ static void put_obstacles_of(FILE *out, yyjson_val *prospect)
     }
 }
 
+static void put_prospect_note(FILE *out, yyjson_val *prospect)
+{
+    if (!*ctl_text(prospect, "note"))
+        return;
+    ctl_put(out, ctl_text(prospect, "id"), 0);
+    fputs(": ", out);
+    ctl_put(out, ctl_text(prospect, "note"), 0);
+    fputc('\n', out);
+}
+
 int ctl_put_obstacles(const struct ctl_line *line, FILE *out, const char *id, const char *to)
 {
     struct ctl_answer answer = {0};
@@ -34,6 +44,7 @@ int ctl_put_obstacles(const struct ctl_line *line, FILE *out, const char *id, co
         code = ctl_api_call(line, "GET", path, NULL, NULL, &answer);
     yyjson_doc *doc = code == CTL_OK ? yyjson_read(answer.body, answer.size, 0) : NULL;
     put_obstacles_of(out, yyjson_doc_get_root(doc));
+    put_prospect_note(out, yyjson_doc_get_root(doc));
     yyjson_doc_free(doc);
     ctl_answer_free(&answer);
     free(path);

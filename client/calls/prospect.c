@@ -82,13 +82,20 @@ static void look_at_receiver(struct prospect *prospect, struct handoff_client *c
                          !base_span_equal(target, stored->asked_target));
 }
 
+static const char *why_not_parked(const struct handoff_stored *stored)
+{
+    static const struct base_uuid nil;
+    if (memcmp(&stored->replaced_by, &nil, sizeof nil) != 0)
+        return "an edit has replaced it";
+    return stored->standing.state == HANDOFF_STATE_EXPIRED
+               ? "it has expired; replay it with an edit that has a later deadline"
+               : "it is not parked";
+}
+
 static void look_at_handoff(struct prospect *prospect, const struct handoff_stored *stored)
 {
     if (stored->standing.state != HANDOFF_STATE_PARKED)
-        add_obstacle(prospect, HANDOFF_ERR_CONFLICT,
-                     stored->standing.state == HANDOFF_STATE_EXPIRED
-                         ? "it has expired; replay it with an edit that has a later deadline"
-                         : "it is not parked");
+        add_obstacle(prospect, HANDOFF_ERR_CONFLICT, why_not_parked(stored));
     else if (stored->deadline_ms && stored->deadline_ms <= base_wall_ms(&base_clock_system))
         add_obstacle(prospect, HANDOFF_ERR_DEADLINE_PASSED,
                      "its deadline has passed; replay it with an edit that has a later deadline");
@@ -97,8 +104,19 @@ static void look_at_handoff(struct prospect *prospect, const struct handoff_stor
                      "it was replayed several times already; a further replay needs again");
 }
 
+/* It would be delivered, and stop one hop later. */
+static void write_note(struct base_buffer *out, const struct handoff_stored *stored)
+{
+    if (stored->standing.reason != HANDOFF_REASON_HOP_LIMIT)
+        return;
+    base_json_write_name(out, "note");
+    base_json_write_string(out, base_span_text("it is beyond the hop limit (hops.max); a replay "
+                                               "delivers it, and what its agent hands on "
+                                               "is parked again"));
+}
+
 static void write_prospect(struct base_buffer *out, const char *id, struct base_span target,
-                           const struct prospect *prospect)
+                           const struct handoff_stored *stored, const struct prospect *prospect)
 {
     base_buffer_byte(out, '{');
     base_json_write_key(out, base_span_text("id"));
@@ -108,7 +126,9 @@ static void write_prospect(struct base_buffer *out, const char *id, struct base_
     base_buffer_printf(out, ",\"deliverable\":%s,\"obstacles\":[",
                        prospect->obstacles ? "false" : "true");
     base_buffer_append(out, prospect->out.data, prospect->out.size);
-    base_buffer_text(out, "]}");
+    base_buffer_byte(out, ']');
+    write_note(out, stored);
+    base_buffer_byte(out, '}');
 }
 
 enum handoff_code handoff_prospect_of(struct handoff_client *client,
@@ -139,7 +159,7 @@ enum handoff_code handoff_read_prospect(struct handoff_client *client, const cha
         struct base_span to = target ? base_span_text(target) : stored.standing.target;
         look_at_handoff(&prospect, &stored);
         look_at_receiver(&prospect, client, &stored, to);
-        write_prospect(&out, id, to, &prospect);
+        write_prospect(&out, id, to, &stored, &prospect);
         code = handoff_client_give(&out, text, error);
     }
     base_buffer_free(&out);

@@ -346,6 +346,8 @@ static const struct handoff_field prospect_rows[] = {
     ROW("target_agent", TEXT, .doc = "the agent it would be delivered to"),
     ROW("deliverable", BOOL, .doc = "true if nothing is in the way"),
     ROW("obstacles", ARRAY, .item = &way_item),
+    MAYBE("note", TEXT,
+          .doc = "what a replay does not change, of one that is beyond the hop limit"),
 };
 SHAPE(handoff_shape_prospect, prospect_rows, "Prospect",
       "Whether a replay would be delivered now.");

@@ -37,6 +37,14 @@ static bool is_in_state(struct review_visit *visit, enum handoff_state state)
     return strcmp(review_string(root_of(visit, HANDOFF), "state"), handoff_state_name(state)) == 0;
 }
 
+/* What has expired is open to one edit. */
+static bool is_open_to_decisions(struct review_visit *visit)
+{
+    return is_in_state(visit, HANDOFF_STATE_PARKED) ||
+           (is_in_state(visit, HANDOFF_STATE_EXPIRED) &&
+            *review_string(root_of(visit, HANDOFF), "replaced_by") == '\0');
+}
+
 /* ---- what it is ----------------------------------------------------------------------------- */
 
 static void write_fact(FILE *out, const char *name, const char *text)
@@ -68,6 +76,16 @@ static void write_moment(FILE *out, const char *name, const char *at)
     fputs("</dd></div>\n", out);
 }
 
+/* Of an edit: the handoff before or after it. */
+static void write_linked_fact(FILE *out, const char *name, const char *id)
+{
+    if (*id == '\0')
+        return;
+    fprintf(out, "<div><dt>%s</dt><dd>", name);
+    review_write_handoff_link(out, id, "");
+    fputs("</dd></div>\n", out);
+}
+
 static void write_facts(struct review_visit *visit)
 {
     FILE *out = visit->out;
@@ -84,6 +102,9 @@ static void write_facts(struct review_visit *visit)
     write_moment(out, "Accepted", review_string(handoff, "created_at"));
     write_moment(out, "In this state since", review_string(handoff, "settled_at"));
     write_fact(out, "Progress", review_string(handoff, "progress"));
+    write_linked_fact(out, "Replaced by", review_string(handoff, "replaced_by"));
+    write_linked_fact(out, "In the place of",
+                      review_string(yyjson_obj_get(root_of(visit, ENVELOPE), "replaces"), "id"));
     write_fact(out, "Id", review_string(handoff, "id"));
     fputs("</dl>\n", out);
 }
@@ -117,6 +138,11 @@ static void write_prospect_verdict(struct review_visit *visit)
     fputs("</h2>\n", out);
     if (!deliverable)
         write_obstacles(out, yyjson_obj_get(prospect, "obstacles"));
+    if (*review_string(prospect, "note") != '\0') {
+        fputs("<p>", out);
+        review_write_text(out, review_string(prospect, "note"));
+        fputs("</p>\n", out);
+    }
 }
 
 static void write_delivery_prospect(struct review_visit *visit)
@@ -195,7 +221,7 @@ static void write_edit_link(struct review_visit *visit)
 static void write_actions(struct review_visit *visit)
 {
     const bool parked = is_in_state(visit, HANDOFF_STATE_PARKED);
-    if (!parked && !is_in_state(visit, HANDOFF_STATE_EXPIRED))
+    if (!is_open_to_decisions(visit))
         return;
     fputs("<section aria-labelledby=\"decide\"><h2 id=\"decide\">Decide</h2>\n"
           "<div class=\"actions\">\n",
@@ -230,7 +256,9 @@ static void write_attempt(FILE *out, yyjson_val *attempt)
         review_write_beginning(out, review_string(attempt, "answer"), ERROR_MOST);
         fputs("</q></p>\n", out);
     }
-    fprintf(out, "<p class=\"soft\">attempt %" PRId64 ", ", review_number(attempt, "attempt"));
+    fputs("<p class=\"soft\">", out);
+    if (review_number(attempt, "attempt") > 0) /* not where it was passed over */
+        fprintf(out, "attempt %" PRId64 ", ", review_number(attempt, "attempt"));
     review_write_time(out, review_string(attempt, "at"));
     fprintf(out, ", %s s ", duration != NULL ? duration : "0");
     review_write_text(out, review_string(attempt, "peer"));
@@ -381,7 +409,7 @@ static void write_handoff_page(struct review_visit *visit)
     write_title(visit, title, sizeof title);
     review_begin_page(visit, title, REVIEW_TAB_NONE);
     write_facts(visit);
-    if (is_in_state(visit, HANDOFF_STATE_PARKED) || is_in_state(visit, HANDOFF_STATE_EXPIRED))
+    if (is_open_to_decisions(visit))
         write_delivery_prospect(visit);
     write_actions(visit);
     write_attempts(visit);

@@ -31,8 +31,7 @@ class Replaced(Pushed):
         first, old, reply = self.edited(task_summary="corrected", state={"decisions": ["right"]})
         self.assertEqual(reply.status, 200, reply)
         envelope = self.chain.envelope(reply.json()["id"])
-        self.assertEqual(envelope["replaces"] if isinstance(envelope["replaces"], str) else
-                         envelope["replaces"]["id"], old)
+        self.assertEqual(envelope["replaces"]["id"], old)
         self.assertEqual((parents(envelope), envelope["hop"]["count"]), ([first["id"]], 2))
         self.assertEqual(state(envelope)["decisions"], ["one", "right"])
 

@@ -191,6 +191,23 @@ class Prospects(Case):
             self.assertIn(self.check(handoff), ([], ["deadline_passed"]))
         self.assertEqual(self.check(handoff), ["deadline_passed"])
 
+    def test_the_hop_limit_is_noted(self):
+        self.start(hops={"max": 1})
+        first = self.caller.send("spare").json()
+        over = self.caller.send("broken", previous_id=first["id"], source_agent="spare").json()["handoff"]
+        self.assertEqual(over["reason"], "hop_limit")
+        found = self.get(f"/v1/parked/{over['id']}/check")
+        self.assertTrue(found["deliverable"])
+        self.assertIn("hops.max", found["note"])
+        self.assertNotIn("note", self.get(f"/v1/parked/{self.parked()}/check"))
+
+    def test_what_an_edit_has_replaced(self):
+        self.start()
+        handoff = self.parked()
+        self.caller.call("POST", f"/v1/parked/{handoff}/replay", {"target_agent": "spare", "edit": {"task_summary": "x"}})
+        found = self.get(f"/v1/parked/{handoff}/check")
+        self.assertEqual([each["detail"] for each in found["obstacles"]], ["an edit has replaced it"])
+
     def test_what_is_not_parked(self):
         self.start()
         handoff = self.caller.send("spare").json()["id"]

@@ -296,10 +296,17 @@ class Editing(Case):
         self.assertEqual(self.caller.state(handoff)["state"], "discarded")
         envelope = self.caller.call("GET", f"/v1/handoffs/{new}/envelope").json()
         self.assertEqual(envelope["context"]["task"]["summary"], "Merge it\nslowly and with great care")
-        self.assertEqual(envelope["replaces"]["id"] if isinstance(envelope["replaces"], dict) else envelope["replaces"], handoff)
+        self.assertEqual(envelope["replaces"]["id"], handoff)
+        self.assert_linked(handoff, "Replaced by", new)
+        self.assert_linked(new, "In the place of", handoff)
         (decision,) = self.decisions()
         self.assertEqual((decision["action"], decision["fields"], decision["by"], decision["reason"]),
                          ("edit", ["task_summary"], "alice", "it was too short"))
+
+    def assert_linked(self, handoff, words, other):
+        page = self.page_of(handoff)
+        self.assertIn(f"{words}{other}", page.text)
+        self.assertIn(f"/review/handoffs/{other}", page.links)
 
     def test_nothing_changed_is_no_difference(self):
         self.start()
@@ -338,6 +345,8 @@ class Editing(Case):
         self.caller.wait_for_state(new, "acknowledged")
         self.assertEqual(self.caller.state(expired)["state"], "expired")
         self.assertEqual([each["action"] for each in self.decisions()], ["revive"])
+        self.assert_linked(expired, "Replaced by", new)
+        self.assertNotIn("Revive", self.page_of(expired).text, "once is enough")
 
     @staticmethod
     def soon(seconds):
