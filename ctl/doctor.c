@@ -80,12 +80,18 @@ static __attribute__((format(printf, 4, 5))) void needs_attention(struct doctor 
 /* ---- the listeners ----------------------------------------------------------------------------
  */
 
-/* false: no answer came. */
-static bool ask(const struct doctor *doctor, bool web, const char *path, struct ctl_answer *answer)
+/* The exit code; not CTL_OK: no answer came. */
+static int try_call(const struct doctor *doctor, bool web, const char *path,
+                    struct ctl_answer *answer)
 {
     const struct ctl_call call = {
         .method = "GET", .path = path, .web = web, .timeout_ms = CALL_TIMEOUT_MS, .quiet = true};
-    return ctl_api_exchange(doctor->line, &call, answer) == CTL_OK;
+    return ctl_api_exchange(doctor->line, &call, answer);
+}
+
+static bool ask(const struct doctor *doctor, bool web, const char *path, struct ctl_answer *answer)
+{
+    return try_call(doctor, web, path, answer) == CTL_OK;
 }
 
 static void check_clock(struct doctor *doctor, const struct ctl_answer *answer)
@@ -102,6 +108,16 @@ static void check_clock(struct doctor *doctor, const struct ctl_answer *answer)
                         "the sidecar's differs from this machine's by %.0f s", skew);
 }
 
+static void report_circuit(struct doctor *doctor, const char *name, const char *circuit)
+{
+    char advice[512];
+    snprintf(advice, sizeof advice,
+             "see why: handoffctl parked list --target %s; when it has recovered, close the "
+             "circuit: handoffctl agents reset %s",
+             name, name);
+    needs_attention(doctor, "circuit", advice, "that of %s is %s", name, circuit);
+}
+
 static void check_circuits(struct doctor *doctor, const struct ctl_answer *answer)
 {
     const char *closed = handoff_circuit_name(HANDOFF_CIRCUIT_CLOSED);
@@ -114,10 +130,7 @@ static void check_circuits(struct doctor *doctor, const struct ctl_answer *answe
         if (strcmp(circuit, closed) == 0)
             continue;
         broken++;
-        needs_attention(doctor, "circuit",
-                        "see why with handoffctl parked list --target; once it has recovered, "
-                        "handoffctl agents reset closes the circuit",
-                        "that of %s is %s", name, circuit);
+        report_circuit(doctor, name, circuit);
     }
     if (broken == 0)
         is_fine(doctor, "circuit", "closed for all of %zu agents", yyjson_arr_size(items));
@@ -147,20 +160,43 @@ static void check_operator(struct doctor *doctor)
     ctl_answer_free(&answer);
 }
 
-static void check_api(struct doctor *doctor)
+static void report_no_answer(struct doctor *doctor, int code, const char *url)
 {
-    struct ctl_answer answer;
-    const char *url = ctl_api_url(doctor->line);
-    if (!ask(doctor, false, "/v1/agents", &answer)) {
+    if (code == CTL_UNREACHABLE)
         needs_attention(doctor, "agent API",
                         "start the sidecar (systemctl status handoff-exporter), or give its "
                         "address with --api.url",
                         "%s does not answer", url);
-    } else {
+    else
+        needs_attention(doctor, "token",
+                        "put the token into that file, or name another one: --token-file FILE or "
+                        "$HANDOFF_TOKEN_FILE",
+                        "no token in %s", ctl_token_file(doctor->line));
+}
+
+static void check_api_answer(struct doctor *doctor, const char *url,
+                             const struct ctl_answer *answer)
+{
+    if (answer->status / 100 == 2 || answer->status == UNAUTHENTICATED)
         is_fine(doctor, "agent API", "%s answers", url);
-        check_own_token(doctor, &answer);
-        check_clock(doctor, &answer);
-    }
+    else
+        needs_attention(doctor, "agent API",
+                        "404: that is another listener; give the agent API's address with "
+                        "--api.url",
+                        "%s/v1/agents answers status %ld", url, answer->status);
+    check_own_token(doctor, answer);
+    check_clock(doctor, answer);
+}
+
+static void check_api(struct doctor *doctor)
+{
+    struct ctl_answer answer;
+    const char *url = ctl_api_url(doctor->line);
+    const int code = try_call(doctor, false, "/v1/agents", &answer);
+    if (code == CTL_OK)
+        check_api_answer(doctor, url, &answer);
+    else
+        report_no_answer(doctor, code, url);
     if (answer.status / 100 == 2) {
         check_operator(doctor);
         check_circuits(doctor, &answer);
@@ -195,7 +231,8 @@ static void check_web(struct doctor *doctor)
                         "%s does not answer", url);
     else if (answer.status / 100 != 2)
         needs_attention(doctor, "web listener",
-                        "401: it asks for a password; 404: --web.telemetry-path was changed",
+                        "401: it asks for a password; 404: that is another listener, or "
+                        "--web.telemetry-path was changed",
                         "%s/metrics answers status %ld", url, answer.status);
     else
         is_fine(doctor, "web listener", "%s answers", url);
@@ -266,6 +303,25 @@ static void check_descriptors(struct doctor *doctor)
                         "%.0f of %.0f are open", open, most);
 }
 
+static void check_shortages(struct doctor *doctor)
+{
+    static const char *const resources[] = {"descriptors", "memory", "threads", "ports", "disk"};
+    bool any = false;
+    for (size_t i = 0; i < sizeof resources / sizeof *resources; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "handoff_exporter_resource_shortages_total{resource=\"%s\"}",
+                 resources[i]);
+        const double times = metric_value(doctor, name);
+        if (!(times > 0))
+            continue;
+        any = true;
+        needs_attention(doctor, "shortages", "see the runbook HandoffExporterOutOfResources",
+                        "%s: %.0f since it started", resources[i], times);
+    }
+    if (!any && doctor->metrics)
+        is_fine(doctor, "shortages", "none since it started");
+}
+
 static void check_itself(struct doctor *doctor)
 {
     check_gauge(doctor, "handoff_tokenizer_exact", false, "vocabulary",
@@ -281,6 +337,7 @@ static void check_itself(struct doctor *doctor)
                 "put it back, or restart the sidecar; handoffctl store check verifies it");
     check_disk(doctor);
     check_descriptors(doctor);
+    check_shortages(doctor);
 }
 
 /* ---- the agents' ports ------------------------------------------------------------------------
