@@ -245,7 +245,7 @@ static int take_option(struct ctl_line *line, int argc, char *const argv[], int 
         return bad_value(line, option, value);
     if (repeats_in_vain(line, option))
         return ctl_usage_error(line, "--%s was given twice, allowed: once", option->name);
-    line->given[line->ngiven++] = (struct ctl_given){option, value ? value : ""};
+    line->given[line->ngiven++] = (struct ctl_given){option, value ? value : "", NULL};
     return CTL_OK;
 }
 
@@ -367,6 +367,8 @@ int ctl_line_parse(struct ctl_line *line, int argc, char *const argv[])
 
 void ctl_line_free(struct ctl_line *line)
 {
+    for (size_t i = 0; i < line->ngiven; i++)
+        free(line->given[i].whole);
     free(line->operands);
     free(line->given);
     *line = (struct ctl_line){0};

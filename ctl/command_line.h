@@ -17,6 +17,7 @@ enum ctl_format { CTL_TABLE, CTL_WIDE, CTL_JSON, CTL_YAML, CTL_NAME };
 struct ctl_given {
     const struct ctl_option *option;
     const char *value; /* "" for an option that takes none */
+    char *whole;       /* of the beginning of an id: what `value` points to then; else NULL */
 };
 
 struct ctl_line {

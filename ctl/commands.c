@@ -2,6 +2,7 @@
 /* The table of commands, from commands.def, and lookups in it. Constant data; one thread. */
 #include "ctl/command.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "client/handoff.h"

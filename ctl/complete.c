@@ -69,7 +69,7 @@ static void take_address(const struct cursor *cursor, struct ctl_line *line,
         const struct ctl_option *option =
             strncmp(word, "--", 2) == 0 ? ctl_find_option(line->command, word, strlen(word)) : NULL;
         if (option && option->argument)
-            given[line->ngiven++] = (struct ctl_given){option, cursor->words[i + 1]};
+            given[line->ngiven++] = (struct ctl_given){option, cursor->words[i + 1], NULL};
     }
 }
 

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl decisions: what people decided about handoffs; see decisions.h. One thread. */
+/*
+ * handoffctl decisions: what people decided about handoffs; see decisions.h. An export has the
+ * lines as the sidecar wrote them. One thread.
+ */
 #include "ctl/decisions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <yyjson.h>
 
 #include "ctl/document.h"
 #include "ctl/show.h"
 #include "ctl/table.h"
+#include "ctl/text.h"
 
 /* "alice", else whose token it was */
 static const char *who_decided(yyjson_val *decision)
@@ -58,8 +63,8 @@ void ctl_show_decisions(const struct ctl_line *line, yyjson_val *list)
 
 int ctl_decisions(const struct ctl_line *line)
 {
-    static const char *const filters[] = {"handoff", "task",  "action", "who",    "target",
-                                          "job",     "since", "limit",  "cursor", NULL};
+    static const char *const filters[] = {"handoff", "task",  "action", "who",   "by",     "target",
+                                          "job",     "since", "until",  "limit", "cursor", NULL};
     struct ctl_answer answer = {0};
     char *path = ctl_api_path("/v1/decisions", "", "");
     int code = CTL_FAILED;
@@ -69,5 +74,68 @@ int ctl_decisions(const struct ctl_line *line)
         code = ctl_show(line, &answer, ctl_show_decisions);
     ctl_answer_free(&answer);
     free(path);
+    return code;
+}
+
+/* ---- all of them, as lines --------------------------------------------------------------------
+ */
+
+enum { EXPORT_PAGE = 1000, CURSOR_SIZE = 24 };
+
+/* The id of the last line, which is where the next page begins. False: it has none. */
+static bool read_last_id(const char *lines, size_t size, char cursor[CURSOR_SIZE])
+{
+    const char *end = lines + size - 1; /* the last line feed */
+    const char *before = memrchr(lines, '\n', (size_t)(end - lines));
+    const char *line = before ? before + 1 : lines;
+    yyjson_doc *doc = yyjson_read(line, (size_t)(end - line), 0);
+    yyjson_val *id = yyjson_obj_get(yyjson_doc_get_root(doc), "id");
+    const bool good = yyjson_is_uint(id);
+    if (good)
+        snprintf(cursor, CURSOR_SIZE, "%llu", (unsigned long long)yyjson_get_uint(id));
+    yyjson_doc_free(doc);
+    return good;
+}
+
+static char *path_of_export(const struct ctl_line *line, const char *cursor)
+{
+    static const char *const filters[] = {"since", "until", NULL};
+    char size[CURSOR_SIZE], *path = ctl_api_path("/v1/decisions?order=oldest", "", "");
+    snprintf(size, sizeof size, "%d", EXPORT_PAGE);
+    return ctl_api_add_options(&path, line, filters) && ctl_api_add_query(&path, "limit", size) &&
+                   ctl_api_add_query(&path, "cursor", *cursor ? cursor : NULL)
+               ? path
+               : NULL;
+}
+
+/* Prints the page behind the cursor and moves the cursor; *over: it was the last one. */
+static int export_decisions(const struct ctl_line *line, char cursor[CURSOR_SIZE], bool *over)
+{
+    struct ctl_answer page = {0};
+    char *path = path_of_export(line, cursor);
+    int code = ctl_api_call(line, "GET", path, "application/x-ndjson", NULL, &page);
+    *over = page.size == 0;
+    if (code == CTL_OK && !*over) {
+        ctl_put_document(page.body, page.size, true);
+        if (!read_last_id(page.body, page.size, cursor)) {
+            fputs("handoffctl decisions export: a line is no decision; is --api.url right?\n",
+                  stderr);
+            code = CTL_FAILED;
+        }
+    }
+    ctl_answer_free(&page);
+    free(path);
+    return code;
+}
+
+int ctl_decisions_export(const struct ctl_line *line)
+{
+    char cursor[CURSOR_SIZE] = "";
+    bool over = false;
+    int code = CTL_OK;
+    if (ctl_flag(line, "after"))
+        snprintf(cursor, sizeof cursor, "%ld", ctl_whole(line, "after", 0));
+    while (code == CTL_OK && !over)
+        code = export_decisions(line, cursor, &over);
     return code;
 }

@@ -142,3 +142,16 @@ char *ctl_whole_id(const struct ctl_line *line, const char *text, int *code)
     yyjson_mut_doc_free(search.doc);
     return id;
 }
+
+int ctl_whole_ids_of_options(struct ctl_line *line)
+{
+    int code = CTL_OK;
+    for (size_t i = 0; i < line->ngiven && code == CTL_OK; i++) {
+        struct ctl_given *given = &line->given[i];
+        if (given->option->kind != CTL_HANDOFF)
+            continue;
+        given->whole = ctl_whole_id(line, given->value, &code);
+        given->value = given->whole;
+    }
+    return code;
+}

@@ -9,5 +9,7 @@
  * an id is taken as it is, for the sidecar to judge. NULL with *code set, after reporting that none
  * or several begin so. */
 char *ctl_whole_id(const struct ctl_line *line, const char *text, int *code);
+/* The same for all options that name a handoff. Returns the exit code. */
+int ctl_whole_ids_of_options(struct ctl_line *line);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ctl/command_line.h"
+#include "ctl/handoff_id.h"
 #include "ctl/help.h"
 
 static int run_without_command(const struct ctl_line *line)
@@ -22,7 +23,7 @@ static int run_without_command(const struct ctl_line *line)
     return line->help ? CTL_OK : CTL_USAGE;
 }
 
-static int run_line(const struct ctl_line *line)
+static int run_line(struct ctl_line *line)
 {
     if (!line->command)
         return run_without_command(line);
@@ -30,7 +31,8 @@ static int run_line(const struct ctl_line *line)
         ctl_help_command(stdout, line->command);
         return CTL_OK;
     }
-    return line->command->run(line);
+    const int code = ctl_whole_ids_of_options(line);
+    return code == CTL_OK ? line->command->run(line) : code;
 }
 
 /* A full disk is a failure, even if the command succeeded: its output is incomplete. */

@@ -2,6 +2,7 @@
 # variants: release asan
 """What is parked, by words and by cause, and what was decided about it, from a shell."""
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -89,6 +90,43 @@ class Decisions(Case):
         self.assertRegex(shown, rf"\nDECISIONS\n\n.*\n *\d+s  discard  {first}  alice")
         self.assertEqual([one["reason"] for one in json.loads(self.ctl("show", first, "--json"))["decisions"]["items"]],
                          ["task is over"])
+
+    def test_those_of_a_handoff_or_a_person(self):
+        first, second = self.park("the disk is full"), self.park("the disk is full")
+        self.ctl("parked", "discard", first, "--reason", "task is over")
+        self.env["USER"] = "bob"
+        self.ctl("parked", "discard", second, "--reason", "task is over")
+        self.assertEqual(self.ctl("decisions", "--by", "bob", "-o", "name"), second + "\n")
+        self.assertEqual(self.ctl("decisions", "--handoff", second[:-1], "-o", "name"), second + "\n",
+                         "the beginning of an id is enough")
+        self.assertEqual(self.ctl("decisions", "--until", "2020-01-01T00:00:00Z"), "no decisions\n")
+
+    def exported(self, *words):
+        return [json.loads(line) for line in self.ctl("decisions", "export", *words).splitlines()]
+
+    def test_all_as_json_lines_oldest_first(self):
+        self.assertEqual(self.exported(), [])
+        handoffs = [self.park("the disk is full") for _ in range(3)]
+        for handoff in handoffs[:2]:
+            self.ctl("parked", "discard", handoff, "--reason", "task is\nover")
+        lines = self.exported()
+        self.assertEqual([line["handoff_id"] for line in lines], handoffs[:2])
+        self.assertEqual(lines, self.caller.call("GET", "/v1/decisions?order=oldest").json()["items"])
+        self.ctl("parked", "discard", handoffs[2], "--reason", "too")
+        self.assertEqual([line["handoff_id"] for line in self.exported("--after", str(lines[-1]["id"]))], handoffs[2:])
+        self.assertEqual(self.exported("--since", lines[1]["at"]), self.exported()[1:])
+
+    def test_more_than_a_page_of_them_are_exported(self):
+        request = {"request": {"source_agent": "analyst", "target_agent": "coder", "task_id": "many", "task_summary": "x"},
+                   "reason": "look at it"}
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            replies = list(pool.map(lambda _: self.caller.call("POST", "/v1/parked", request), range(1001)))
+        self.assertEqual({reply.status for reply in replies}, {200})
+        self.ctl("parked", "discard", "--task", "many", "--reason", "no")
+        lines = self.exported()
+        self.assertEqual(sorted(line["handoff_id"] for line in lines if line["action"] == "discard"),
+                         sorted(reply.json()["id"] for reply in replies))
+        self.assertEqual([line["id"] for line in lines], sorted({line["id"] for line in lines}))
 
     def test_the_second_of_two_is_told_who_was_first(self):
         handoff = self.park("the disk is full")
