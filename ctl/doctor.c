@@ -112,8 +112,8 @@ static void report_circuit(struct doctor *doctor, const char *name, const char *
 {
     char advice[512];
     snprintf(advice, sizeof advice,
-             "see why: handoffctl parked list --target %s; when it has recovered, close the "
-             "circuit: handoffctl agents reset %s",
+             "why: handoffctl parked list --target %s; when it is back: "
+             "handoffctl agents reset %s",
              name, name);
     needs_attention(doctor, "circuit", advice, "that of %s is %s", name, circuit);
 }

@@ -2,12 +2,15 @@
 # variants: release asan
 """handoffctl's table of commands: parsing, help, completion and man pages all come from it and agree."""
 
+import contextlib
 import functools
 import os
 import pathlib
+import pty
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 from harness import environment
@@ -185,6 +188,28 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete_in_bash('"$0" parked re'), ["replay"])
         self.assertEqual(self.complete_in_bash('"$0" list --state = aw'), ["awaiting_ack"])
         self.assertEqual(self.complete_in_bash('"$0" check-config li'), ["list.txt"])
+
+    def test_the_tab_key_in_a_bash_that_people_type_into(self):
+        with daemon_with({"coder": {}, "reviewer": {}}) as daemon, tempfile.TemporaryDirectory() as folder:
+            handoff = Caller(daemon).send_async("reviewer")
+            rc = pathlib.Path(folder, "rc")
+            rc.write_text(f'handoffctl() {{ "{HANDOFFCTL}" "$@"; }}\nsource <("{HANDOFFCTL}" completion bash)\n'
+                          "bind 'set enable-bracketed-paste off'\nPS1=\n", encoding="utf-8")
+            typed = f"handoffctl li\t--targ\trev\t-o na\t\nhandoffctl sta\t{handoff[:9]}\t-o name\nexit\n"
+            ours, theirs = pty.openpty()
+            shell = subprocess.Popen(["bash", "--noprofile", "--rcfile", str(rc), "-i"], stdin=theirs, stdout=theirs, stderr=theirs,
+                                     start_new_session=True, env=environment(HANDOFF_API_URL=daemon.api.url, TERM="dumb"))
+            os.close(theirs)
+            os.write(ours, typed.encode())
+            shown = b""
+            with contextlib.suppress(OSError):  # EIO is its end
+                while piece := os.read(ours, 65536):
+                    shown += piece
+            os.close(ours)
+            self.assertEqual(shell.wait(60), 0)
+        lines = shown.decode().replace("\r", "").splitlines()
+        self.assertIn("handoffctl list --target reviewer -o name ", lines)
+        self.assertEqual(lines.count(handoff), 2, lines)
 
     def test_the_other_scripts_are_accepted_by_their_shells(self):
         for shell in ("zsh", "fish"):
