@@ -10,11 +10,8 @@
 bool handoff_turns_init(struct handoff_turns *turns)
 {
     turns->shards = base_calloc(HANDOFF_TURN_SHARDS, sizeof turns->shards[0]);
-    for (size_t i = 0; turns->shards && i < HANDOFF_TURN_SHARDS; i++) {
+    for (size_t i = 0; turns->shards && i < HANDOFF_TURN_SHARDS; i++)
         pthread_mutex_init(&turns->shards[i].lock, NULL);
-        for (size_t k = 0; k < HANDOFF_TURN_BUCKETS; k++)
-            TAILQ_INIT(&turns->shards[i].buckets[k]);
-    }
     return turns->shards != NULL;
 }
 
@@ -22,7 +19,7 @@ void handoff_turns_free(struct handoff_turns *turns)
 {
     for (size_t i = 0; turns->shards && i < HANDOFF_TURN_SHARDS; i++) {
         for (size_t k = 0; k < HANDOFF_TURN_BUCKETS; k++)
-            BASE_CHECK(TAILQ_EMPTY(&turns->shards[i].buckets[k]));
+            BASE_CHECK(!turns->shards[i].buckets[k]);
         pthread_mutex_destroy(&turns->shards[i].lock);
     }
     base_free(turns->shards);
@@ -51,20 +48,50 @@ static struct handoff_turn_shard *shard_of_place(struct handoff_turns *turns, ui
     return &turns->shards[bits % HANDOFF_TURN_SHARDS];
 }
 
-static struct handoff_turn_list *bucket_of_place(struct handoff_turn_shard *shard, uint32_t bits)
+static struct handoff_turn **bucket_of_place(struct handoff_turn_shard *shard, uint32_t bits)
 {
     return &shard->buckets[bits / HANDOFF_TURN_SHARDS % HANDOFF_TURN_BUCKETS];
 }
 
-static struct handoff_turn *find_first_turn(struct handoff_turn_list *bucket,
+/* Where the first of its line is named, or would be. */
+static struct handoff_turn **find_turn_line(struct handoff_turn_shard *shard, uint32_t bits,
                                             const struct handoff_turn *of)
 {
-    struct handoff_turn *turn;
-    TAILQ_FOREACH (turn, bucket, entry) {
-        if (is_of_same_line(turn, of))
-            return turn;
+    struct handoff_turn **line = bucket_of_place(shard, bits);
+    while (*line && !is_of_same_line(*line, of)) {
+        line = &(*line)->next_line;
+        shard->looked_at++;
     }
-    return NULL;
+    return line;
+}
+
+static void begin_line(struct handoff_turn **line, struct handoff_turn *turn)
+{
+    turn->next = turn->previous = turn;
+    turn->next_line = NULL;
+    *line = turn;
+}
+
+static void join_line(struct handoff_turn *first, struct handoff_turn *turn)
+{
+    turn->next = first;
+    turn->previous = first->previous;
+    turn->previous->next = turn;
+    first->previous = turn;
+}
+
+static void leave_line(struct handoff_turn **line, struct handoff_turn *turn)
+{
+    if (*line == turn && turn->next == turn) {
+        *line = turn->next_line;
+        return;
+    }
+    if (*line == turn) {
+        turn->next->next_line = turn->next_line;
+        *line = turn->next;
+    }
+    turn->previous->next = turn->next;
+    turn->next->previous = turn->previous;
 }
 
 void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn)
@@ -73,7 +100,11 @@ void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn)
     const uint32_t bits = hash_place(turn);
     struct handoff_turn_shard *shard = shard_of_place(turns, bits);
     pthread_mutex_lock(&shard->lock);
-    TAILQ_INSERT_TAIL(bucket_of_place(shard, bits), turn, entry);
+    struct handoff_turn **line = find_turn_line(shard, bits, turn);
+    if (*line)
+        join_line(*line, turn);
+    else
+        begin_line(line, turn);
     pthread_mutex_unlock(&shard->lock);
 }
 
@@ -84,7 +115,9 @@ void handoff_turns_leave(struct handoff_turns *turns, struct handoff_turn *turn)
     const uint32_t bits = hash_place(turn);
     struct handoff_turn_shard *shard = shard_of_place(turns, bits);
     pthread_mutex_lock(&shard->lock);
-    TAILQ_REMOVE(bucket_of_place(shard, bits), turn, entry);
+    struct handoff_turn **line = find_turn_line(shard, bits, turn);
+    BASE_CHECK(*line != NULL);
+    leave_line(line, turn);
     pthread_mutex_unlock(&shard->lock);
     turn->agent = NULL;
 }
@@ -104,7 +137,7 @@ bool handoff_turns_first(struct handoff_turns *turns, const struct handoff_turn 
     const uint32_t bits = hash_place(of);
     struct handoff_turn_shard *shard = shard_of_place(turns, bits);
     pthread_mutex_lock(&shard->lock);
-    const struct handoff_turn *first = find_first_turn(bucket_of_place(shard, bits), of);
+    const struct handoff_turn *first = *find_turn_line(shard, bits, of);
     if (first) {
         *id = first->id;
         *lane = first->lane;

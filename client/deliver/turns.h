@@ -11,6 +11,9 @@
  * others in order (resume.c). Who is first has the turn. A replay, or an alternate that takes over,
  * goes to the end.
  *
+ * However many wait in a line, it is found, joined and left at once: the table has the first of
+ * each line, and the others are chained to it.
+ *
  * Handoffs of a task may be on different lanes. The table is split into shards, each with a lock
  * that is held for a lookup; who is first from now on is told by mail.
  */
@@ -19,7 +22,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <sys/queue.h>
+#include <stddef.h>
 
 #include "lib/base/span.h"
 #include "lib/base/uuid.h"
@@ -28,23 +31,25 @@ struct handoff_agent;
 struct handoff_feed;
 struct handoff_lane;
 
-/* Embedded in a delivery. All but the list's entry never changes while it has a place. */
+/* Embedded in a delivery. What is not under the lock of the shard never changes while it has a
+   place. */
 struct handoff_turn {
-    TAILQ_ENTRY(handoff_turn) entry;   /* lock of the shard */
-    const struct handoff_agent *agent; /* NULL: it has no place */
-    const struct handoff_feed *feed;   /* of a publication; NULL: the line is the task's */
+    struct handoff_turn *next, *previous; /* lock: its line is a ring, and goes on from the last to
+                                             the first */
+    struct handoff_turn *next_line;       /* lock; of the first of a line: that of another line */
+    const struct handoff_agent *agent;    /* NULL: it has no place */
+    const struct handoff_feed *feed;      /* of a publication; NULL: the line is the task's */
     struct base_span task_id;
     struct handoff_lane *lane;
     struct base_uuid id;
 };
 
-TAILQ_HEAD(handoff_turn_list, handoff_turn);
-
 enum { HANDOFF_TURN_SHARDS = 16, HANDOFF_TURN_BUCKETS = 64 };
 
 struct handoff_turn_shard {
-    pthread_mutex_t lock; /* of the lists, in which the oldest is first */
-    struct handoff_turn_list buckets[HANDOFF_TURN_BUCKETS];
+    pthread_mutex_t lock;
+    struct handoff_turn *buckets[HANDOFF_TURN_BUCKETS]; /* the firsts of lines; NULL: none */
+    size_t looked_at; /* lines, so far: what it costs to find one */
 };
 
 struct handoff_turns {
