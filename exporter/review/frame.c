@@ -26,6 +26,7 @@ static void write_tabs(FILE *out, enum review_tab tab)
         [REVIEW_TAB_PARKED] = {"/review", "Parked"},
         [REVIEW_TAB_CAUSES] = {"/review/causes", "Causes"},
         [REVIEW_TAB_EXPIRED] = {"/review/expired", "Expired"},
+        [REVIEW_TAB_CHANNELS] = {"/review/channels", "Channels"},
         [REVIEW_TAB_JOBS] = {"/review/jobs", "Jobs"},
         [REVIEW_TAB_DECISIONS] = {"/review/decisions", "Decisions"},
     };

@@ -62,6 +62,13 @@ class Case(unittest.TestCase):
         visitor = visitor or self.visitor
         return visitor.submit(visitor.open(path).form(f"{path}/{action}"), **values)
 
+    def assert_harmless(self, page):
+        names = {tag for tag, _ in page.tags}
+        self.assertEqual(names & {"img", "iframe", "object", "style", "svg", "base", "meta script"}, set())
+        scripts = [given for tag, given in page.tags if tag == "script"]
+        self.assertEqual(scripts, [{"src": "/review/review.js", "defer": None}])
+        self.assertFalse([given for _, given in page.tags for name in given if name.startswith("on") or name == "style"])
+
     def decisions(self, **query):
         reply = self.caller.call("GET", f"/v1/decisions?{urllib.parse.urlencode(query)}")
         self.assertEqual(reply.status, 200, reply)
@@ -88,6 +95,28 @@ class Reading(Case):
         self.assertEqual([link for link in found.links if "/handoffs/" in link], [f"/review/handoffs/{handoffs[1]}"])
         self.assertEqual(found.form("/review").fields["query"], "task BETA", "the filter is shown again")
         self.assertIn("nothing that the filter finds", self.visitor.open("/review?query=zeppelin").text)
+
+    def test_a_channel_shows_who_is_behind_and_where_each_delivery_is(self):
+        self.start(channels={"news": {"receivers": ["broken", "spare", "puller"]}, "empty": {}})
+        request = {"source_agent": "analyst", "task_id": HOSTILE, "task_summary": "It is done"}
+        made = self.caller.call("POST", "/v1/channels/news/publish", {"request": request}).json()
+        deliveries = {one["receiver"]: one["handoff_id"] for one in made["deliveries"]}
+        self.caller.wait_for_state(deliveries["broken"], "parked")
+        self.caller.wait_for_state(deliveries["spare"], "acknowledged")
+        page = self.visitor.open("/review/channels")
+        self.assertIn("puller : 1 in progress since", page.text.replace("puller:", "puller :"))
+        self.assertIn("It has no receivers.", page.text)
+        self.assertIn("/review?target=broken", page.links)
+        self.assertIn("/review/channels/news", page.links)
+        page = self.visitor.open("/review/channels/news")
+        (publication,) = [link for link in page.links if "publication=" in link]
+        page = self.visitor.open(publication)
+        for handoff in deliveries.values():
+            self.assertIn(f"/review/handoffs/{handoff}", page.links)
+        for words in ("acknowledged", "parked, refused"):
+            self.assertIn(words, page.text)
+        self.assert_harmless(page)
+        self.assertEqual(self.visitor.open("/review/channels/nothing").status, 404)
 
     def test_a_bad_filter_is_named(self):
         self.start()
@@ -637,13 +666,6 @@ class Refused(Case):
             self.assertTrue("turned" in page.html or "script&gt;" in page.html, path)
             self.assert_harmless(page)
         self.assert_harmless(preview)
-
-    def assert_harmless(self, page):
-        names = {tag for tag, _ in page.tags}
-        self.assertEqual(names & {"img", "iframe", "object", "style", "svg", "base", "meta script"}, set())
-        scripts = [given for tag, given in page.tags if tag == "script"]
-        self.assertEqual(scripts, [{"src": "/review/review.js", "defer": None}])
-        self.assertFalse([given for _, given in page.tags for name in given if name.startswith("on") or name == "style"])
 
     def test_the_headers_of_every_answer(self):
         self.start()

@@ -34,7 +34,7 @@ class InChromium(unittest.TestCase):
             self.write_token(TOKEN)
             more["api"] = {"tokens_file": str(self.tokens)}
         agents = {"broken": {"url": self.broken.url}, "spare": {"url": self.spare.url}}
-        self.daemon = self.stack.enter_context(daemon_with(agents, **more))
+        self.daemon = self.stack.enter_context(daemon_with(agents, channels={"news": {"receivers": ["broken", "spare"]}}, **more))
         self.caller = Caller(self.daemon)
         self.headers = {"authorization": f"Bearer {TOKEN}"} if tokens else {}
 
@@ -116,7 +116,10 @@ class InChromium(unittest.TestCase):
         self.caller.call("DELETE", f"/v1/parked/{handoffs[0]}?reason=stale")
         job = self.caller.call("POST", "/v1/jobs", {"action": "replay", "to": "spare", "canary": True,
                                                     "reason": HOSTILE}).json()["id"]
+        published = self.caller.call("POST", "/v1/channels/news/publish", {"request": {
+            "source_agent": "analyst", "task_id": HOSTILE, "task_summary": HOSTILE}}).json()["id"]
         return ["/review", "/review/causes", "/review/expired", "/review/jobs", "/review/decisions",
+                "/review/channels", f"/review/channels/news?publication={published}",
                 f"/review/jobs/{job}", f"/review/handoffs/{handoffs[2]}", f"/review/handoffs/{handoffs[2]}/edit",
                 "/review/handoffs/x", "/review?query=nothing-has-this"]
 
