@@ -241,8 +241,11 @@ struct handoff_channel_options {
     const char *name;
     const char *const *receivers; /* none twice */
     size_t nreceivers;
-    uint64_t token_budget; /* of its envelopes; 0: the smallest of its receivers' that is at least
-                              half of the largest */
+    uint64_t token_budget;   /* of its envelopes; 0: the smallest of its receivers' that is at least
+                                half of the largest */
+    int64_t retention_ms;    /* it keeps a publication for so long once all deliveries are over, for
+                                later subscribers; 0: the store's retention decides */
+    int64_t retention_bytes; /* of these: beyond it the oldest go */
 };
 
 /* By how many percent a memory scores higher in a search than by its words alone. */
@@ -965,6 +968,10 @@ struct handoff_item_counts {
     size_t of[HANDOFF_PART_COUNT][HANDOFF_PRESENCE_COUNT];
 };
 
+/* From so many hops on, two agents that hand a task back and forth without adding an item to its
+   ledger make no progress: one question and its answer, which only stand in summaries, are two. */
+enum { HANDOFF_PING_PONG_HOPS = 4 };
+
 struct handoff_assembled {
     int64_t resolve_ns, trim_ns, encode_ns;
     int64_t persist_ns; /* 0: not reached, as with the others; or a move follows that has it */
@@ -973,6 +980,8 @@ struct handoff_assembled {
     struct handoff_item_counts items;
     int64_t hop_count;
     bool cycle;         /* the target was on the path already */
+    bool ping_pong;     /* it and hops before it went back and forth between two agents, and none of
+                           them added anything (HANDOFF_PING_PONG_HOPS) */
     bool envelope_only; /* nothing is to be delivered: it is not counted in the handoff metrics */
 };
 
@@ -1183,6 +1192,8 @@ struct handoff_feed_stats {
     bool subscribed;           /* false: it is no receiver of the channel, or not any more */
     uint64_t pending;          /* deliveries that are on their way: not settled, and not parked */
     int64_t oldest_pending_ns; /* since that one was published, or replayed; 0: there is none */
+    uint64_t dropped;          /* publications that retention took before the subscriber, which was
+                                  catching up, had come to them; since it subscribed */
 };
 
 /* Calls `visit` for every receiver that a channel has or once had, in no order; otherwise as

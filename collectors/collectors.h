@@ -119,6 +119,7 @@ const struct collectors_call *collectors_calls(const struct collectors *collecto
 /* As its series name it: "other" behind the last one. */
 const char *collectors_call_name(const struct collectors *collectors, size_t call);
 uint64_t collectors_read_commit_failures(const struct collectors *collectors);
+uint64_t collectors_read_ping_pongs(const struct collectors *collectors);
 uint64_t collectors_read_shortages(const struct collectors *collectors,
                                    enum handoff_shortage resource);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hops: how long the chains of tasks become, and whether they come back to an agent they have been
- * at. By pattern and not by agent: depth belongs to the chain, not to who is next in it.
+ * Hops: how long the chains of tasks become, whether they come back to an agent they have been at,
+ * and whether they go back and forth and gain nothing. By pattern and not by agent: depth belongs
+ * to the chain, not to who is next in it.
  *
  * handoff_task_handoffs is the other end of it: all handoffs of a task, also of one that fanned
  * out, told when the task is completed.
@@ -33,6 +34,8 @@ void collectors_hops_assembled(struct collectors *collectors, const struct hando
                        (double)event->of.assembled.hop_count);
     if (event->of.assembled.cycle)
         metric_add(collectors->single[COLLECTORS_ROUTE_CYCLES], 1);
+    if (event->of.assembled.ping_pong)
+        metric_add(collectors->single[COLLECTORS_PING_PONGS], 1);
 }
 
 void collectors_hops_completed(struct collectors *collectors, const struct handoff_event *event)

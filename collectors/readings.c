@@ -146,6 +146,11 @@ uint64_t collectors_read_commit_failures(const struct collectors *collectors)
     return metric_read_counter(collectors->single[COLLECTORS_STORE_COMMITS_FAILED]);
 }
 
+uint64_t collectors_read_ping_pongs(const struct collectors *collectors)
+{
+    return metric_read_counter(collectors->single[COLLECTORS_PING_PONGS]);
+}
+
 uint64_t collectors_read_shortages(const struct collectors *collectors,
                                    enum handoff_shortage resource)
 {

@@ -3,6 +3,7 @@
 // hops.libsonnet - do tasks take more handoffs than they used to? Depth is compared with the pipeline's
 // own past, because three hops are many for one pipeline and few for another. Without a past there is
 // nothing to compare with and nothing fires; the hop limit protects the pipeline from its first handoff.
+// A task that two agents only hand back and forth is seen before it reaches that limit.
 local newAlert = import '../lib/alert.libsonnet';
 local names = import '../lib/names.libsonnet';
 
@@ -51,7 +52,21 @@ function(config)
     ||| % config.hopLimit,
   });
 
+  local pingPong = alert.new({
+    name: 'HandoffPingPong',
+    severity: 'info',
+    scope: 'job',
+    expr: increase([], 'handoff_ping_pongs_total', [], config.pingPong.window) + '> 0',
+    dashboard: config.dashboards.tasks,
+    summary: 'Two agents hand a task back and forth',
+    description: |||
+      At least one task went back and forth between the same two agents in the last %(window)s for four or more handoffs, none of which added anything to it.
+      Likely causes: each agent takes the task to be the other one's, or one of them asks for something that the other cannot give.
+    ||| % config.pingPong,
+    command: 'journalctl -u handoff-exporter --since -1h -g ping_pong',
+  });
+
   {
     name: 'handoff-hops.alerts',
-    rules: [hopDepthRising, hopLimitReached],
+    rules: [hopDepthRising, hopLimitReached, pingPong],
   }

@@ -288,6 +288,11 @@ bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly)
     return base_span_equal(assembly->request.source_agent, target);
 }
 
+bool handoff_assembly_is_ping_pong(const struct handoff_assembly *assembly)
+{
+    return assembly->ledger.fruitless >= HANDOFF_PING_PONG_HOPS;
+}
+
 struct base_arena handoff_assembly_end(struct handoff_assembly *assembly)
 {
     free_own_copies(assembly);

@@ -238,6 +238,7 @@ enum handoff_code handoff_refuse_hops(int64_t count, int64_t most, struct handof
 
 /* Whether the target is already on the path, or hands off to itself. */
 bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly);
+bool handoff_assembly_is_ping_pong(const struct handoff_assembly *assembly);
 
 /* "resolve" and so on; static. */
 const char *handoff_stage_name(enum handoff_stage stage);

@@ -229,6 +229,25 @@ static enum handoff_code warn_of_rest(struct handoff_assembly *assembly,
     return HANDOFF_OK;
 }
 
+/* The agent learns what others see only in a metric. */
+static enum handoff_code warn_of_ping_pong(struct handoff_assembly *assembly,
+                                           struct handoff_error *error)
+{
+    char detail[512];
+    const struct handoff_request *request = &assembly->request;
+    (void)error;
+    if (!handoff_assembly_is_ping_pong(assembly) || !assembly->warnings)
+        return HANDOFF_OK;
+    snprintf(
+        detail, sizeof detail,
+        "the last %zu handoffs of this task between %.*s and %.*s added nothing but summaries; "
+        "add what was decided or is unresolved to state, or hand the task to another agent",
+        assembly->ledger.fruitless, (int)request->source_agent.size, request->source_agent.data,
+        (int)request->target_agent.size, request->target_agent.data);
+    handoff_warn(assembly->warnings, "state", detail); /* out of memory: the metric says it */
+    return HANDOFF_OK;
+}
+
 /* A deadline that was inherited may have passed: then the handoff expires at once. But nobody asks
  * for that, nor revives work without giving it more time. */
 static enum handoff_code check_deadline(struct handoff_assembly *assembly,
@@ -287,7 +306,7 @@ enum handoff_progress handoff_stage_inherit(struct handoff_assembly *assembly)
 {
     static enum handoff_code (*const steps[])(struct handoff_assembly *, struct handoff_error *) = {
         inherit_task, count_hop,      inherit_path,  inherit_scopes, find_mentioned,
-        fold_ledger,  check_deadline, inherit_trace, warn_of_rest,
+        fold_ledger,  check_deadline, inherit_trace, warn_of_rest,   warn_of_ping_pong,
     };
     const enum handoff_progress loaded = load_chain(assembly);
     if (loaded != HANDOFF_PROGRESS_NEXT)

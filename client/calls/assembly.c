@@ -202,7 +202,8 @@ static struct handoff_assembled assembled_of(const struct handoff_assembly *asse
                                           .budget = assembly->budget,
                                           .hop_count = assembly->hop_count,
                                           .cycle = assembly->request.doc &&
-                                                   handoff_assembly_is_cycle(assembly)};
+                                                   handoff_assembly_is_cycle(assembly),
+                                          .ping_pong = handoff_assembly_is_ping_pong(assembly)};
     if (!encoded)
         return assembled;
     assembled.tokens = assembly->plan.count;

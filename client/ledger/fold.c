@@ -53,6 +53,7 @@ struct fold {
     struct handoff_lineage lineage;
     struct handoff_step_agents agents; /* of the steps so far */
     struct handoff_step_agents *known; /* by place; NULL: each hop knows all before it */
+    size_t *fruitless;                 /* by place, as of the ledger */
     size_t place;                      /* of what is being folded */
     const struct handoff_said *at;     /* what is being folded */
     const struct handoff_hop *hop;     /* its hop, as the items name it */
@@ -685,6 +686,24 @@ static void fold_output(struct fold *fold)
         add_entry(fold, HANDOFF_ITEM_EXPECTED_OUTPUT, fold->at->expected_output)->past = !fold->own;
 }
 
+static bool returns_to_sender(const struct handoff_hop *hop, const struct handoff_hop *before)
+{
+    return base_span_equal(hop->agent, before->target) &&
+           base_span_equal(hop->target, before->agent);
+}
+
+/* A summary is no progress: each request has one, and agents word it anew. */
+static size_t count_fruitless(const struct fold *fold, size_t added)
+{
+    const struct handoff_said *said = fold->at;
+    if (added > 0)
+        return 0;
+    const size_t parent = said->nparents == 1 ? said->parents[0] : fold->place;
+    return parent < fold->place && returns_to_sender(fold->hop, &fold->lineage.said[parent].hop)
+               ? 1 + fold->fruitless[parent]
+               : 1;
+}
+
 static void fold_said(struct fold *fold, const struct handoff_said *said, size_t place,
                       const struct handoff_hop *hop)
 {
@@ -693,10 +712,12 @@ static void fold_said(struct fold *fold, const struct handoff_said *said, size_t
     fold->hop = hop;
     learn_step_agents(fold);
     fold_intent(fold);
+    const size_t before = fold->count;
     fold_constraints(fold);
     fold_state(fold);
     fold_references(fold);
     fold_steps(fold);
+    fold->fruitless[place] = count_fruitless(fold, fold->count - before);
     fold_summary(fold);
     fold_output(fold);
 }
@@ -733,8 +754,10 @@ static enum handoff_code make_entries(struct fold *fold, const struct handoff_sa
     for (size_t i = 0; i < nsaid; i++)
         fold->room += most_entries(&said[i]);
     fold->entries = base_arena_alloc(fold->arena, fold->room * sizeof *fold->entries);
+    fold->fruitless = base_arena_calloc(fold->arena, nsaid + 1, sizeof *fold->fruitless);
     /* An entry with an id is found by that as well. */
-    if (!fold->entries || !handoff_set_init(&fold->set, fold->arena, 2 * fold->room))
+    if (!fold->entries || !fold->fruitless ||
+        !handoff_set_init(&fold->set, fold->arena, 2 * fold->room))
         return handoff_error_no_memory(error);
     if (!handoff_lineage_init(&fold->lineage, fold->arena, said, nsaid))
         return handoff_error_no_memory(error);
@@ -1077,5 +1100,6 @@ enum handoff_code handoff_ledger_fold(struct handoff_ledger *ledger, struct base
         fold_said(&fold, &said[i], i, &said[i].hop);
     fold.own = true;
     fold_said(&fold, own, nsaid, &ledger->own);
+    ledger->fruitless = fold.fruitless[nsaid];
     return fold.failed ? handoff_error_no_memory(error) : deal_out(&fold, error);
 }

@@ -75,6 +75,8 @@ struct handoff_ledger {
     struct handoff_items past[HANDOFF_ITEM_COUNT];  /* what does not stand any more */
     size_t steps_lost; /* of an older version's envelope, whose body retention removed */
     size_t looked_at;  /* entries and hops, to find what is repeated: what folding cost */
+    size_t fruitless;  /* hops up to this one that went back and forth between the same two agents
+                          and added no item */
 };
 
 /* What one hop has said: its request, or its contribution read again. Values are NULL, and texts

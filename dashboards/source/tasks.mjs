@@ -2,7 +2,7 @@
 //
 // tasks.mjs - do tasks take the intended route? Depth, handoffs per task, cycles and limits.
 import { limits, uids } from './config.mjs';
-import { bad, dashes, good, heatmap, lines, now, override, rising, series, stat, warn } from './panels.mjs';
+import { bad, dashes, good, heatmap, lines, neutral, now, override, rising, series, stat, warn } from './panels.mjs';
 import {
     handoffs, heat, hopDepth, increase, max, mean, moving, observations, quantile, rate, shown, sidecar, sum, target,
 } from './queries.mjs';
@@ -121,13 +121,14 @@ const cycleLines = lines({
     title: 'Cycles and hop limit', unit: 'short', bars: true, min: 0, width: 8,
     queries: [
         series(increase('handoff_route_cycles_total', sidecar(), moving), 'cycles'),
+        series(increase('handoff_ping_pongs_total', sidecar(), moving), 'back and forth'),
         series(increase(handoffs, target('outcome="hop_limit"'), moving), 'stopped by the limit'),
     ],
-    overrides: [['cycles', warn], ['stopped by the limit', bad]].map(([name, color]) => override(name, { id: 'color', value: { mode: 'fixed', fixedColor: color } })),
-    about: 'Handoffs to an agent that had the task before, and tasks stopped by the hop limit.',
+    overrides: [['cycles', neutral], ['back and forth', warn], ['stopped by the limit', bad]].map(([name, color]) => override(name, { id: 'color', value: { mode: 'fixed', fixedColor: color } })),
+    about: 'Handoffs to an agent that had the task before, those that went back and forth between two agents and added nothing, and tasks stopped by the hop limit.',
     good: 'no hop limit; cycles only where reviews send work back on purpose.',
-    otherwise: 'select the target agents one by one: those that hit the limit are one end of the loop.',
-    runbooks: ['HandoffHopLimitReached'],
+    otherwise: 'select the target agents one by one: those that hit the limit are one end of the loop. The log names the tasks that go back and forth.',
+    runbooks: ['HandoffPingPong', 'HandoffHopLimitReached'],
 });
 
 // --- tasks ------------------------------------------------------------------------------------------

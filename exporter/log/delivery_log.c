@@ -128,4 +128,8 @@ void exporter_delivery_log(const struct handoff_event *event)
         log_warn("hop_limit_reached", LOG_STR("task", who->task_id),
                  LOG_STR("source", who->source_agent), LOG_STR("target", who->target_agent),
                  LOG_INT("hops", event->of.assembled.hop_count));
+    else if (event->kind == HANDOFF_EVENT_ASSEMBLED && event->of.assembled.ping_pong)
+        log_info("ping_pong", LOG_STR("task", who->task_id), LOG_STR("source", who->source_agent),
+                 LOG_STR("target", who->target_agent),
+                 LOG_INT("hops", event->of.assembled.hop_count));
 }

@@ -532,6 +532,19 @@ static void rule_shortages(struct evaluation *evaluation)
     }
 }
 
+static void rule_ping_pong(struct evaluation *evaluation)
+{
+    struct base_printed age;
+    const double handoffs =
+        own_grown(evaluation, EXPORTER_WATCHED_PING_PONGS, RULE_PING_PONG_WINDOW);
+    if (handoffs > 0)
+        report(
+            evaluation, EXPORTER_SEVERITY_INFO,
+            "%.0f handoff%s in the last %s sent a task back and forth between the same two agents "
+            "without adding anything to it.",
+            handoffs, plural(handoffs), words_for(&age, RULE_PING_PONG_WINDOW));
+}
+
 /* Whether the code is a failure of the request; some say how a handoff ended. */
 static bool is_request_failure(enum handoff_code code)
 {

@@ -186,6 +186,7 @@ static void look_at_own(struct exporter_windows *windows)
         (uint32_t)collectors_read_commit_failures(windows->collectors);
     now[EXPORTER_WATCHED_SERIES_DROPPED] =
         (uint32_t)metric_series_dropped(collectors_registry(windows->collectors));
+    now[EXPORTER_WATCHED_PING_PONGS] = (uint32_t)collectors_read_ping_pongs(windows->collectors);
     for (int i = HANDOFF_SHORTAGE_NONE + 1; i < HANDOFF_SHORTAGE_COUNT; i++)
         now[EXPORTER_WATCHED_SHORTAGE + i] =
             (uint32_t)collectors_read_shortages(windows->collectors, (enum handoff_shortage)i);

@@ -190,6 +190,7 @@ class EveryAlert(unittest.TestCase):
             "HandoffChannelBacklog": {"warning"},
             "HandoffHopDepthRising": {"warning"},
             "HandoffHopLimitReached": {"warning"},
+            "HandoffPingPong": {"info"},
             "HandoffBudgetUnderused": {"info"},
             "HandoffContextTrimmed": {"warning"},
             "HandoffContextUnrecovered": {"warning"},

@@ -357,6 +357,17 @@ def hop_limit():
         case("one of another job does not", {handoffs("hop_limit", job="other"): "0+1x40"}, False, 20)]
 
 
+def ping_pong():
+    count = of("handoff_ping_pongs_total")
+    yield "HandoffPingPong", [
+        case("one does", {count: "0 1x20"}, True, 1),
+        case("one before the first scrape does", after_a_start({count: 1}), True),
+        case("one after a restart does", {count: "5 0 1x20"}, True, 2),
+        case("what was counted long ago does not", {count: "5x40"}, False, 20),
+        case("a cycle does not", {of("handoff_route_cycles_total"): "0+1x40"}, False, 20),
+        case("one of another job does not", {of("handoff_ping_pongs_total", job="other"): "0+1x40"}, False, 20)]
+
+
 def task_stalled():
     oldest, after = of("handoff_oldest_open_task_seconds"), of("handoff_task_stalled_after_seconds")
     elsewhere = of("handoff_task_stalled_after_seconds", instance="b:9780")
@@ -472,7 +483,7 @@ def sidecar():
     yield "HandoffWatchdog", [case("always", {a: 1}, True)]
 
 
-TABLES = [delivery, latency, failure_rate, context, hops, hop_limit, task_stalled, sidecar]
+TABLES = [delivery, latency, failure_rate, context, hops, hop_limit, ping_pong, task_stalled, sidecar]
 # Minutes between two evaluations, where a day of minutes would take long.
 STEPS = {hops: 15}
 

@@ -192,6 +192,7 @@ class Known(unittest.TestCase):
                          or samples("handoff_hop_depth_bucket", pattern="direct", le="1"), 8)
         self.assertEqual(samples("handoff_hop_depth_sum", pattern="direct"), 13)
         self.assertEqual(samples("handoff_route_cycles_total"), 1)
+        self.assertEqual(samples("handoff_ping_pongs_total"), 0)  # test_ping_pong.py has some
 
     def check_standing(self, samples, in_flight=0):
         self.assertEqual(samples.series("handoff_circuit_state"), {

@@ -48,7 +48,7 @@ class PageAndAlerts(unittest.TestCase):
         cls.agents["flaky"]["breaker"] = {"failures": 100}  # rates leave out whose circuit is open
         cls.agents["down"]["breaker"] = {"failures": 2, "cooldown": "1h"}
         cls.agents["small"]["token_budget"] = 1000
-        cls.daemon = cls.enterClassContext(daemon_with(cls.agents, hops={"max": 2}))
+        cls.daemon = cls.enterClassContext(daemon_with(cls.agents, hops={"max": 6}))
         cls.caller = Caller(cls.daemon, source="orchestrator")
         rules = [str(TOP / "alerts" / name) for name in ("handoff-rules.yml", "handoff-alerts.yml")]
         cls.prometheus = cls.enterClassContext(Prometheus({"handoff": cls.daemon.web.address}, config={"rule_files": rules}))
@@ -123,10 +123,17 @@ class PageAndAlerts(unittest.TestCase):
 
     def a_task_that_goes_in_circles(self):
         last = {}
-        for _ in range(3):
+        for _ in range(7):
             last = self.caller.send("good", task_id="circles", **({"previous_id": last["id"]} if last else {})).json()
         self.assertEqual(last["code"], "hop_limit")
         return [("HandoffHopLimitReached", "good")]
+
+    def a_task_that_goes_back_and_forth(self):
+        last, pair = {}, ("good", "small")
+        for source, target in (pair, pair[::-1]) * 3:
+            fields = {"previous_id": last["id"]} if last else {"state": {"remaining": ["the migration"]}}
+            last = self.caller.send(target, source_agent=source, task_id="back-and-forth", **fields).json()
+        return [("HandoffPingPong", None)]
 
     def memories_that_are_missing(self):
         self.send("good", 12, memory_ids=["never-stored"])
@@ -161,7 +168,7 @@ class PageAndAlerts(unittest.TestCase):
         return [("HandoffConfigReloadFailed", None)]
 
     def and_is_right_again(self):
-        self.daemon.write_config(config(self.agents, hops={"max": 2}))
+        self.daemon.write_config(config(self.agents, hops={"max": 6}))
         self.assertEqual(self.daemon.reload().status, 200)
         self.assertNotIn(("HandoffConfigReloadFailed", None), self.on_the_page())
         return []
@@ -177,7 +184,7 @@ class PageAndAlerts(unittest.TestCase):
         self.assertIn("Healthy", self.daemon.web.get("/").text)
         for trouble in (self.one_failure, self.three_failures_in_a_row, self.an_open_circuit, self.a_wrong_address,
                         self.one_refusal, self.an_agent_that_refuses_everything, self.a_deadline_that_passes,
-                        self.a_task_that_goes_in_circles, self.memories_that_are_missing, self.memories_that_a_receiver_works_without,
+                        self.a_task_that_goes_in_circles, self.a_task_that_goes_back_and_forth, self.memories_that_are_missing, self.memories_that_a_receiver_works_without,
                         self.requests_that_do_not_fit, self.an_agent_that_is_slow, self.many_failures_among_many_handoffs,
                         self.a_configuration_that_is_wrong, self.and_is_right_again, self.a_store_that_is_moved_away):
             with self.subTest(trouble.__name__):
