@@ -23,6 +23,20 @@ enum {
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
+static void note_unread(void *client, struct base_span channel, struct base_span receiver,
+                        int64_t count)
+{
+    handoff_channels_note_dropped(&((struct handoff_client *)client)->channels, channel, receiver,
+                                  count);
+}
+
+static bool tell_shelf_limits(void *client, struct base_span channel,
+                              struct handoff_store_shelf_limits *limits)
+{
+    return handoff_channels_shelf_limits(&((struct handoff_client *)client)->channels, channel,
+                                         limits);
+}
+
 static enum handoff_code open_store(struct handoff_client *client,
                                     const struct handoff_options *options,
                                     struct handoff_error *error)
@@ -38,6 +52,8 @@ static enum handoff_code open_store(struct handoff_client *client,
         .on_displaced = handoff_client_tell_displaced,
         .on_shortage = handoff_client_tell_shortage,
         .on_upgrade = handoff_client_tell_upgrade,
+        .on_unread = note_unread,
+        .shelf_limits = tell_shelf_limits,
         .observer = client};
     return handoff_store_open(&client->store, &store, error);
 }

@@ -13,6 +13,7 @@ struct visiting {
     void (*visit)(void *context, const struct handoff_agent_stats *agent);
     void (*visit_feed)(void *context, const struct handoff_feed_stats *feed);
     void *context;
+    struct handoff_channels *channels; /* whose lock is taken inside that of the feeds */
     int64_t now_ns, wall_ms;
 };
 
@@ -117,6 +118,8 @@ static void tell_feed(struct handoff_feed *feed, void *arg)
         .receiver = feed->receiver,
         .subscribed = feed->subscribed,
         .pending = feed->pending,
+        .dropped = (uint64_t)handoff_channels_dropped(
+            visiting->channels, base_span_text(feed->channel), base_span_text(feed->receiver)),
         .oldest_pending_ns = feed->pending ? at_least_1(visiting->now_ns - feed->oldest_ns) : 0};
     visiting->visit_feed(visiting->context, &stats);
 }
@@ -127,8 +130,10 @@ void handoff_client_visit_feeds(struct handoff_client *client,
 {
     BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     bool known = false;
-    struct visiting visiting = {
-        .visit_feed = visit, .context = context, .now_ns = base_monotonic_ns(&base_clock_system)};
+    struct visiting visiting = {.visit_feed = visit,
+                                .context = context,
+                                .channels = &client->channels,
+                                .now_ns = base_monotonic_ns(&base_clock_system)};
     pthread_mutex_lock(&client->visit_lock);
     handoff_feeds_each(&client->channels.feeds, forget_pending, &known);
     if (known)

@@ -4,8 +4,8 @@
  *
  * By the receiver that a publication was for, whoever has it now: an alternate that takes over
  * clears the receiver's backlog. Both labels are names of the configuration, or of subscriptions.
- * What is pending is read from the client when a scrape begins, so it is right from the first
- * scrape after a restart.
+ * What is pending, and what retention removed unread, is read from the client when a scrape begins,
+ * so it is right from the first scrape after a restart.
  *
  * Events on any thread; what is pending on the thread that scrapes.
  */
@@ -14,7 +14,7 @@
 
 static const enum collectors_row feed_rows[] = {
     COLLECTORS_CHANNEL_PUBLISHED, COLLECTORS_CHANNEL_PENDING, COLLECTORS_CHANNEL_REDELIVERED,
-    COLLECTORS_CHANNEL_OLDEST_PENDING};
+    COLLECTORS_CHANNEL_OLDEST_PENDING, COLLECTORS_CHANNEL_DROPPED};
 
 static struct metric_series *feed_series(struct collectors *collectors, enum collectors_row row,
                                          const char *channel, const char *receiver)
@@ -37,16 +37,17 @@ void collectors_channels_moved(struct collectors *collectors, const struct hando
             1);
 }
 
-/* All four begin at 0, so that the first publication is an increase. */
+/* All begin at 0, so that the first publication is an increase. */
 static void show_feed(struct collectors *collectors, const struct handoff_feed_stats *feed)
 {
-    const char *const names[] = {feed->channel, feed->receiver};
+    const char *names[] = {feed->channel, feed->receiver};
     feed_series(collectors, COLLECTORS_CHANNEL_PUBLISHED, feed->channel, feed->receiver);
     feed_series(collectors, COLLECTORS_CHANNEL_REDELIVERED, feed->channel, feed->receiver);
     prom_metric_sample_set(collectors_gauge(collectors, COLLECTORS_CHANNEL_PENDING, names),
                            (double)feed->pending);
     prom_metric_sample_set(collectors_gauge(collectors, COLLECTORS_CHANNEL_OLDEST_PENDING, names),
                            (double)feed->oldest_pending_ns / 1e9);
+    prom_counter_set(collectors->metrics[COLLECTORS_CHANNEL_DROPPED], (double)feed->dropped, names);
 }
 
 static void collect_feed(void *context, const struct handoff_feed_stats *feed)

@@ -37,19 +37,18 @@ static void put_receivers(struct ctl_table *table, yyjson_val *channel)
         ctl_table_put_number(table, ctl_number(receiver, "pending"));
         ctl_table_put_age(table, ctl_text(receiver, "oldest_pending_at"));
         ctl_table_put_number(table, ctl_number(receiver, "parked"));
+        ctl_table_put_number(table, ctl_number(receiver, "dropped"));
     }
 }
 
 /* A channel, or a list of them; those that nobody receives have no row. */
 static void show_channels(const struct ctl_line *line, yyjson_val *root)
 {
-    static const struct ctl_column columns[] = {{"CHANNEL", CTL_SHRINKS, 12},
-                                                {"RECEIVER", CTL_SHRINKS, 12},
-                                                {"SUBSCRIBED", 0, 0},
-                                                {"PENDING", CTL_RIGHT, 0},
-                                                {"OLDEST", CTL_RIGHT, 0},
-                                                {"PARKED", CTL_RIGHT, 0},
-                                                {NULL, 0, 0}};
+    static const struct ctl_column columns[] = {
+        {"CHANNEL", CTL_SHRINKS, 12}, {"RECEIVER", CTL_SHRINKS, 12},
+        {"SUBSCRIBED", 0, 0},         {"PENDING", CTL_RIGHT, 0},
+        {"OLDEST", CTL_RIGHT, 0},     {"PARKED", CTL_RIGHT, 0},
+        {"DROPPED", CTL_RIGHT, 0},    {NULL, 0, 0}};
     size_t i, count;
     yyjson_val *channel, *items = yyjson_obj_get(root, "items");
     struct ctl_table *table = ctl_table_begin(line, columns);

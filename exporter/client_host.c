@@ -366,8 +366,12 @@ static struct handoff_channel_options *channels_of(const struct exporter_config 
     for (size_t i = 0; i < config->nchannels && channels != NULL; i++) {
         const struct exporter_channel *channel = &config->channels[i];
         channels[i] =
-            (struct handoff_channel_options){channel->name, channel->receivers.items,
-                                             channel->receivers.count, channel->token_budget};
+            (struct handoff_channel_options){.name = channel->name,
+                                             .receivers = channel->receivers.items,
+                                             .nreceivers = channel->receivers.count,
+                                             .token_budget = channel->token_budget,
+                                             .retention_ms = (int64_t)channel->retention_ms,
+                                             .retention_bytes = (int64_t)channel->retention_bytes};
     }
     return channels;
 }

@@ -170,7 +170,8 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
     write_previous(out, assembly);
     write_parents(out, assembly);
     write_not_continued(out, assembly->chain.not_continued);
-    write_replaces(out, assembly->chain.replaced);
+    if (!assembly->projects.id.data) /* it takes the place of nothing */
+        write_replaces(out, assembly->chain.replaced);
     write_projection_of(out, &assembly->projects);
     write_text_member(out, "task_id", assembly->task_id);
     write_text_member(out, "source_agent", request->source_agent);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Catching up, see catch_up.h. A step reads some publications on a reader thread, then delivers
- * them on the loop, then waits for the commit. Where nothing is left, the subscriber is included in
- * new publications, and when those that were being made have ended, one more look finds what was
- * published without it, also behind the position; then the row says that it is current.
+ * Catching up, see catch_up.h. A step reads some publications on a reader thread, projects those
+ * that the subscriber cannot take, then delivers them on the loop, then waits for the commit. Where
+ * nothing is left, the subscriber is included in new publications, and when those that were being
+ * made have ended, one more look finds what was published without it, also behind the position;
+ * then the row says that it is current.
  *
  * On its loop's thread, but for the reading.
  */
@@ -11,6 +12,7 @@
 
 #include <string.h>
 
+#include "client/calls/projections.h"
 #include "client/calls/stored_publication.h"
 #include "client/client.h"
 #include "client/deliver/publish.h"
@@ -25,6 +27,13 @@ enum {
     CATCH_UP_IN_FLIGHT = 256, /* on their way to the agent; beyond it the next step waits */
     CATCH_UP_LOOK_MS = 100,   /* whether there is room again */
     CATCH_UP_RETRY_MS = 1000, /* after a failure of the store, or while the agent is unknown */
+};
+
+/* What the subscriber gets of a publication that it cannot take as it is. */
+struct catch_up_projection {
+    struct handoff_assembly *assembly; /* lends it; NULL: none was made */
+    struct handoff_projection made;
+    bool exists;
 };
 
 struct handoff_catch_up {
@@ -49,6 +58,10 @@ struct handoff_catch_up {
     struct handoff_stored_missed missed[CATCH_UP_STEP];
     size_t nmissed;
     struct handoff_stored_to_publish stored[CATCH_UP_STEP];
+    struct catch_up_projection projected[CATCH_UP_STEP];
+    size_t projecting; /* the one whose projection is made, or was made last */
+    bool projects;     /* the next one follows in another turn of the loop */
+    struct handoff_projections projections;
     struct handoff_store_catch_up write;
     bool conflicts; /* with the row on disk */
     struct handoff_store_subscribe put;
@@ -70,12 +83,22 @@ static void release_feed(struct handoff_catch_up *catch_up)
     handoff_feeds_put(&catch_up->loop->client->channels.feeds, feed);
 }
 
+static void end_catch_up_projections(struct handoff_catch_up *catch_up)
+{
+    for (size_t i = 0; i < CATCH_UP_STEP; i++) {
+        if (catch_up->projected[i].assembly)
+            handoff_client_end_assembly(&catch_up->projected[i].assembly);
+        catch_up->projected[i].exists = false;
+    }
+}
+
 static void drop_catch_up(struct handoff_catch_up *catch_up)
 {
     struct handoff_catch_ups *all = &catch_up->loop->client->catch_ups;
     BASE_CHECK(!catch_up->busy);
     release_feed(catch_up);
     base_timers_stop(catch_up->loop->lane->timers, &catch_up->timer);
+    end_catch_up_projections(catch_up);
     for (size_t i = 0; i < CATCH_UP_STEP; i++)
         handoff_stored_to_publish_free(&catch_up->stored[i]);
     pthread_mutex_lock(&all->lock);
@@ -200,12 +223,21 @@ static uint64_t budget_of_subscriber(struct handoff_agent *agent)
     return budget;
 }
 
-static struct handoff_late_delivery late_delivery(struct handoff_catch_up *catch_up,
-                                                  struct handoff_agent *agent,
-                                                  const struct handoff_stored_to_publish *stored)
+static bool fits_subscriber(struct handoff_agent *agent,
+                            const struct handoff_stored_to_publish *stored)
 {
     const uint64_t budget = budget_of_subscriber(agent);
-    const bool fits = budget == 0 || stored->submission.tokens <= budget;
+    return budget == 0 || stored->submission.tokens <= budget;
+}
+
+static struct handoff_late_delivery late_delivery(struct handoff_catch_up *catch_up,
+                                                  struct handoff_agent *agent, size_t at)
+{
+    const struct handoff_stored_to_publish *stored = &catch_up->stored[at];
+    const struct catch_up_projection *projected = &catch_up->projected[at];
+    const struct handoff_submission *instead =
+        projected->exists ? &projected->made.submission : NULL;
+    const bool fits = instead || fits_subscriber(agent, stored);
     return (struct handoff_late_delivery){
         .submission = &stored->submission,
         .excerpt_lines = stored->excerpt_lines,
@@ -213,7 +245,8 @@ static struct handoff_late_delivery late_delivery(struct handoff_catch_up *catch
         .channel = catch_up->row.channel,
         .at_ms = stored->at_ms,
         .receiver = {.agent = agent,
-                     .id = base_uuid_make(&catch_up->loop->client->uuids),
+                     .id = instead ? instead->id : base_uuid_make(&catch_up->loop->client->uuids),
+                     .projection = instead,
                      .parked_for = fits ? HANDOFF_REASON_NONE : HANDOFF_REASON_BUDGET_TOO_SMALL}};
 }
 
@@ -227,14 +260,74 @@ static void deliver_step(struct handoff_catch_up *catch_up, struct handoff_agent
     for (size_t i = 0; i < catch_up->nmissed; i++) {
         const struct handoff_stored_to_publish *stored = &catch_up->stored[i];
         if (stored->error.code == HANDOFF_OK && is_taken_from(agent, stored->submission.source))
-            list[count++] = late_delivery(catch_up, agent, stored);
+            list[count++] = late_delivery(catch_up, agent, i);
     }
     const enum handoff_code code =
         handoff_engine_deliver_late(catch_up->loop->lane, list, count, &unit, &error);
+    end_catch_up_projections(catch_up);
     if (code == HANDOFF_OK)
         write_catch_up(catch_up, &unit, catch_up->missed[catch_up->nmissed - 1].seq, false);
     else
         continue_in(catch_up, CATCH_UP_RETRY_MS);
+}
+
+/* ---- projections ------------------------------------------------------------------------------
+ */
+
+/* One that cannot be made leaves its delivery parked; the others go. */
+static void catch_up_projected(struct handoff_projections *projections,
+                               const struct handoff_error *error)
+{
+    struct handoff_catch_up *catch_up =
+        BASE_CONTAINER_OF(projections, struct handoff_catch_up, projections);
+    BASE_CHECK_MAGIC(catch_up, CATCH_UP_MAGIC);
+    struct catch_up_projection *projected = &catch_up->projected[catch_up->projecting];
+    projected->exists = error->code == HANDOFF_OK && projected->made.code == HANDOFF_OK;
+    catch_up->busy = false;
+    catch_up->loop->pending--;
+    catch_up->projects = true;
+    continue_in(catch_up, 0);
+}
+
+/* False: out of memory. */
+static bool begin_projection(struct handoff_catch_up *catch_up, struct handoff_agent *agent,
+                             size_t at)
+{
+    struct catch_up_projection *projected = &catch_up->projected[at];
+    const struct handoff_stored_to_publish *stored = &catch_up->stored[at];
+    projected->assembly =
+        handoff_projections_begin_anew(catch_up->loop, stored->request, &stored->submission);
+    if (!projected->assembly)
+        return false;
+    projected->made = (struct handoff_projection){.budget = budget_of_subscriber(agent)};
+    catch_up->projecting = at;
+    catch_up->projections = (struct handoff_projections){.assembly = projected->assembly,
+                                                         .list = &projected->made,
+                                                         .count = 1,
+                                                         .made = catch_up_projected};
+    catch_up->busy = true;
+    catch_up->loop->pending++;
+    handoff_projections_make_anew(&catch_up->projections);
+    return true;
+}
+
+/* One after the other, from a place on; then all of the step are delivered. */
+static void project_rest(struct handoff_catch_up *catch_up, size_t from)
+{
+    struct handoff_agent *agent =
+        handoff_agents_find(catch_up->loop->client->agents, catch_up->row.receiver);
+    catch_up->projects = false;
+    while (from < catch_up->nmissed && agent &&
+           (catch_up->stored[from].error.code != HANDOFF_OK ||
+            !catch_up->stored[from].request.data ||
+            fits_subscriber(agent, &catch_up->stored[from])))
+        from++;
+    if (agent && from == catch_up->nmissed) {
+        deliver_step(catch_up, agent);
+    } else if (!agent || !begin_projection(catch_up, agent, from)) {
+        end_catch_up_projections(catch_up);
+        continue_in(catch_up, CATCH_UP_RETRY_MS);
+    }
 }
 
 /* ---- reading ----------------------------------------------------------------------------------
@@ -302,7 +395,7 @@ static void missed_were_read(struct handoff_store_read *read)
     if (catch_up->leaving || !agent || has_failed(catch_up))
         continue_in(catch_up, CATCH_UP_RETRY_MS);
     else if (catch_up->nmissed > 0)
-        deliver_step(catch_up, agent);
+        project_rest(catch_up, 0);
     else
         came_to_the_end(catch_up);
 }
@@ -322,8 +415,11 @@ static void read_missed_step(struct handoff_store_read *read)
         (void)!handoff_stored_to_publish_load(&catch_up->stored[i], &catch_up->missed[i].id);
 }
 
-static void look_for_missed(struct handoff_catch_up *catch_up)
+static void look_for_missed(struct handoff_catch_up *catch_up, struct handoff_agent *agent)
 {
+    const uint64_t budget = budget_of_subscriber(agent);
+    for (size_t i = 0; i < CATCH_UP_STEP; i++)
+        catch_up->stored[i].least_budget = budget;
     const bool was_last = catch_up->is_last;
     catch_up->is_last =
         catch_up->included && handoff_channels_have_left(&catch_up->loop->client->channels,
@@ -365,12 +461,14 @@ static void catch_up_timer_fired(struct base_timer *timer)
         drop_catch_up(catch_up); /* it was changed */
     else if (catch_up->conflicts)
         put_row_again(catch_up);
+    else if (catch_up->projects)
+        project_rest(catch_up, catch_up->projecting + 1);
     else if (!agent)
         continue_in(catch_up, CATCH_UP_RETRY_MS);
     else if (!may_read_missed(catch_up, agent))
         continue_in(catch_up, CATCH_UP_LOOK_MS);
     else
-        look_for_missed(catch_up);
+        look_for_missed(catch_up, agent);
 }
 
 /* ---- its beginning ----------------------------------------------------------------------------
@@ -444,6 +542,7 @@ static void resume_subscription(void *arg, const struct handoff_stored_subscript
     (void)handoff_channels_time_of_change(channels, row->at_ms);
     const uint64_t number =
         handoff_channels_end_change(channels, row->channel, row->receiver, row->state);
+    handoff_channels_note_dropped(channels, row->channel, row->receiver, row->dropped);
     if (row->state == HANDOFF_SUBSCRIPTION_CATCHING_UP &&
         !handoff_catch_up_begin(resuming->loop, row, number))
         resuming->code = handoff_error_no_memory(resuming->error);

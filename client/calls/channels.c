@@ -5,6 +5,7 @@
  */
 #include "client/calls/channels.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/calls/call.h"
@@ -257,17 +258,34 @@ enum handoff_code handoff_read_publications(struct handoff_client *client, const
 
 /* ---- channels -------------------------------------------------------------------------------- */
 
-/* What waits in the channels that are being shown. */
+/* What waits in the channels that are being shown, sorted by channel and receiver. */
 struct backlogs {
     const struct handoff_stored_backlog *at;
     size_t count;
 };
 
-static bool is_of(const struct handoff_stored_backlog *backlog, const char *channel,
-                  const char *receiver)
+/* As SQLite compares them. */
+static int compare_shown_names(struct base_span one, struct base_span other)
 {
-    return base_span_equal(backlog->channel, base_span_text(channel)) &&
-           (!receiver || base_span_equal(backlog->receiver, base_span_text(receiver)));
+    const size_t common = one.size < other.size ? one.size : other.size;
+    const int order = common > 0 ? memcmp(one.data, other.data, common) : 0;
+    return order != 0 ? order : (one.size > other.size) - (one.size < other.size);
+}
+
+/* Those of one channel. */
+static struct backlogs backlogs_of(const struct backlogs *all, const char *channel)
+{
+    const struct base_span name = base_span_text(channel);
+    size_t from = 0, count = all->count;
+    while (count > 0) {
+        const size_t half = count / 2;
+        const bool before = compare_shown_names(all->at[from + half].channel, name) < 0;
+        from += before ? half + 1 : 0;
+        count = before ? count - half - 1 : half;
+    }
+    while (from + count < all->count && base_span_equal(all->at[from + count].channel, name))
+        count++;
+    return (struct backlogs){all->at + from, count};
 }
 
 static void show_flag(struct base_buffer *out, const char *key, bool value)
@@ -292,17 +310,23 @@ static void write_receiver(struct base_buffer *out, struct base_span name,
     show_number(out, "pending", backlog ? backlog->pending : 0);
     show_time(out, "oldest_pending_at", backlog ? backlog->oldest_ms : 0);
     show_number(out, "parked", backlog ? backlog->parked : 0);
+    show_number(out, "dropped", receiver ? receiver->dropped : 0);
     base_buffer_byte(out, '}');
 }
 
-static const struct handoff_stored_backlog *find_backlog(const struct backlogs *backlogs,
-                                                         const char *channel, const char *receiver)
+static int compare_backlog(const void *receiver, const void *backlog)
 {
-    for (size_t i = 0; i < backlogs->count; i++) {
-        if (is_of(&backlogs->at[i], channel, receiver))
-            return &backlogs->at[i];
-    }
-    return NULL;
+    const struct base_span *name = receiver;
+    return compare_shown_names(*name, ((const struct handoff_stored_backlog *)backlog)->receiver);
+}
+
+/* Of one channel's. */
+static const struct handoff_stored_backlog *find_backlog(const struct backlogs *backlogs,
+                                                         struct base_span receiver)
+{
+    return backlogs->count == 0 ? NULL
+                                : bsearch(&receiver, backlogs->at, backlogs->count,
+                                          sizeof *backlogs->at, compare_backlog);
 }
 
 static bool is_receiver(const struct handoff_channel *channel, struct base_span name)
@@ -322,8 +346,9 @@ static bool may_see(const char *caller, struct base_span receiver)
 /* Its receivers first; behind them, agents that something waits for though they are none, or not
    any more. */
 static void write_channel(struct base_buffer *out, const struct handoff_channel *channel,
-                          const struct backlogs *backlogs, const char *caller)
+                          const struct backlogs *all, const char *caller)
 {
+    const struct backlogs backlogs = backlogs_of(all, channel->name);
     base_buffer_byte(out, '{');
     show_text(out, "name", base_span_text(channel->name));
     base_buffer_text(out, ",\"receivers\":[");
@@ -331,12 +356,11 @@ static void write_channel(struct base_buffer *out, const struct handoff_channel 
         const char *name = channel->receivers[i].name;
         if (may_see(caller, base_span_text(name)))
             write_receiver(out, base_span_text(name), &channel->receivers[i],
-                           find_backlog(backlogs, channel->name, name));
+                           find_backlog(&backlogs, base_span_text(name)));
     }
-    for (size_t i = 0; i < backlogs->count; i++) {
-        const struct handoff_stored_backlog *backlog = &backlogs->at[i];
-        if (is_of(backlog, channel->name, NULL) && !is_receiver(channel, backlog->receiver) &&
-            may_see(caller, backlog->receiver))
+    for (size_t i = 0; i < backlogs.count; i++) {
+        const struct handoff_stored_backlog *backlog = &backlogs.at[i];
+        if (!is_receiver(channel, backlog->receiver) && may_see(caller, backlog->receiver))
             write_receiver(out, backlog->receiver, NULL, backlog);
     }
     base_buffer_text(out, "]}");

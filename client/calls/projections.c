@@ -35,6 +35,7 @@ static bool keep_projection(struct handoff_projections *projections)
         return made->code == HANDOFF_ERR_BUDGET_TOO_SMALL;
     handoff_submission_of(assembly, &made->submission);
     made->submission.own_envelope = made->submission.own_contribution = NULL;
+    made->submission.replaces = (struct base_uuid){0};
     handoff_client_describe(assembly, &made->event);
     memcpy(made->id_text, assembly->id_text, sizeof made->id_text);
     made->event.who.id = made->id_text;
@@ -75,15 +76,15 @@ static void projections_timer_fired(struct base_timer *timer)
     make_projections(BASE_CONTAINER_OF(timer, struct handoff_projections, timer));
 }
 
-/* NULL: out of memory. */
-static const char *write_published_digest(struct handoff_assembly *assembly)
+/* In the assembly's arena. NULL: out of memory. */
+static const char *write_published_digest(struct handoff_assembly *assembly, const uint8_t *digest)
 {
     static const char algorithm[] = "sha256:";
     char *text = base_arena_alloc(&assembly->arena, sizeof algorithm - 1 + BASE_SHA256_HEX_SIZE);
     if (!text)
         return NULL;
     memcpy(text, algorithm, sizeof algorithm - 1);
-    base_sha256_hex(assembly->digest, text + sizeof algorithm - 1);
+    base_sha256_hex(digest, text + sizeof algorithm - 1);
     return text;
 }
 
@@ -91,7 +92,7 @@ void handoff_projections_make(struct handoff_projections *projections)
 {
     struct handoff_assembly *assembly = projections->assembly;
     struct handoff_error error;
-    const char *digest = write_published_digest(assembly);
+    const char *digest = write_published_digest(assembly, assembly->digest);
     const char *id = base_arena_strdup(&assembly->arena, assembly->id_text);
     if (!digest || !id) {
         handoff_error_no_memory(&error);
@@ -105,6 +106,47 @@ void handoff_projections_make(struct handoff_projections *projections)
     projections->at = 0;
     projections->timer.fire = projections_timer_fired;
     make_projections(projections);
+}
+
+/* Any thread, as every target of an assembly. The receivers' budgets decide. */
+static enum handoff_code keep_first_budget(struct handoff_assembly *assembly)
+{
+    const struct handoff_projections *projections = assembly->context;
+    assembly->token_budget = projections->list[0].budget;
+    return HANDOFF_OK;
+}
+
+struct handoff_assembly *handoff_projections_begin_anew(struct handoff_loop *loop,
+                                                        struct base_span request,
+                                                        const struct handoff_submission *published)
+{
+    const struct handoff_ask ask = {.body = request.data, .size = request.size, .any_task = true};
+    struct handoff_assembly *assembly = handoff_client_begin_assembly(loop, &ask);
+    if (!assembly)
+        return NULL;
+    char id[BASE_UUID_TEXT];
+    base_uuid_format(&published->id, id);
+    const char *id_text = base_arena_strdup(&assembly->arena, id);
+    const char *digest = write_published_digest(assembly, published->digest);
+    assembly->projects = (struct handoff_parent){
+        .id = base_span_text(id_text), .digest = base_span_text(digest), .uuid = published->id};
+    assembly->replaces = published->id;
+    assembly->target = keep_first_budget;
+    assembly->finished = projection_assembled;
+    if (!id_text || !digest || !handoff_assembly_keep_texts(assembly))
+        handoff_client_end_assembly(&assembly);
+    return assembly;
+}
+
+void handoff_projections_make_anew(struct handoff_projections *projections)
+{
+    struct handoff_assembly *assembly = projections->assembly;
+    BASE_CHECK(projections->count > 0);
+    assembly->context = projections;
+    projections->at = 0;
+    projections->timer.fire = projections_timer_fired;
+    if (handoff_assembly_run(assembly))
+        projection_assembled(assembly);
 }
 
 void handoff_projections_stop(struct handoff_projections *projections)

@@ -5,6 +5,8 @@
  * A publication is assembled once. For a receiver with a smaller budget the same assembly plans and
  * encodes again: the same ledger, memories and hop, another id, and `projection_of` names the
  * publication's envelope. What may never be trimmed may exceed that budget too; then there is none.
+ * An envelope that was assembled earlier is assembled anew for that, from what its request said, in
+ * the same place of its chain.
  *
  * On the loop's thread.
  */
@@ -37,6 +39,15 @@ struct handoff_projections {
 };
 
 void handoff_projections_make(struct handoff_projections *projections);
+
+/* An assembly of an envelope that was published, by the request that it was made of, to be ended by
+   the caller; the texts are copied. NULL: out of memory. */
+struct handoff_assembly *handoff_projections_begin_anew(struct handoff_loop *loop,
+                                                        struct base_span request,
+                                                        const struct handoff_submission *published);
+/* Makes projections of that. The list is not empty. What the request asked for is looked up again;
+   it may not be possible any more. */
+void handoff_projections_make_anew(struct handoff_projections *projections);
 /* Harmless where nothing is in progress. */
 void handoff_projections_stop(struct handoff_projections *projections);
 

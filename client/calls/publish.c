@@ -5,9 +5,9 @@
  * A publishing is one struct from the call to its answer. A request is made into one for a
  * broadcast, looked for under its key, assembled within the budget of the channel, projected for
  * receivers that cannot take that (projections.h), and handed to delivery (deliver/publish.h); an
- * envelope that was assembled before is read instead, on a reader
- * thread. The answer comes when the publication is durable, or when the last of its deliveries has
- * settled, or when the time for that is over.
+ * envelope that was assembled before is read instead, on a reader thread, and assembled anew only
+ * for such receivers. The answer comes when the publication is durable, or when the last of its
+ * deliveries has settled, or when the time for that is over.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -391,6 +391,17 @@ static uint64_t budget_of(struct handoff_agent *agent)
     return budget;
 }
 
+/* 0: each of them takes any envelope. */
+static uint64_t least_budget_of(const struct publishing *publishing)
+{
+    uint64_t least = 0;
+    for (size_t i = 0; i < publishing->nreceivers; i++) {
+        const uint64_t budget = budget_of(publishing->receivers[i].agent);
+        least = budget > 0 && (least == 0 || budget < least) ? budget : least;
+    }
+    return least;
+}
+
 /* A budget that a reload has taken away with its agent is no obstacle. */
 static bool can_take(const struct publishing_receiver *receiver, uint64_t tokens)
 {
@@ -457,6 +468,7 @@ static enum handoff_code hand_over_publication(struct publishing *publishing,
     publication->receivers = list_receivers(publishing);
     publication->nreceivers = publishing->nreceivers;
     publication->named = publishing->named;
+    publication->kept = publishing->channel.keeps;
     publication->published = was_published;
     publication->context = publishing;
     publication->seq = &publishing->seq;
@@ -548,9 +560,10 @@ static void projections_were_made(struct handoff_projections *projections,
 }
 
 /* For the receivers that cannot take what was assembled. False: out of memory. */
-static bool list_projections(struct publishing *publishing)
+static bool list_projections(struct publishing *publishing, uint64_t tokens,
+                             void (*made)(struct handoff_projections *projections,
+                                          const struct handoff_error *error))
 {
-    const uint64_t tokens = publishing->publication.submission.tokens;
     struct handoff_projection *list =
         base_arena_calloc(&publishing->arena, publishing->nreceivers + 1, sizeof *list);
     size_t count = 0;
@@ -565,7 +578,7 @@ static bool list_projections(struct publishing *publishing)
         (struct handoff_projections){.assembly = count ? publishing->assembly : NULL,
                                      .list = list,
                                      .count = count,
-                                     .made = projections_were_made};
+                                     .made = made};
     return list != NULL;
 }
 
@@ -577,7 +590,8 @@ static void publishing_assembled(struct handoff_assembly *assembly)
     handoff_client_describe(assembly, &publishing->assembled);
     publishing->assembled.who.pattern = HANDOFF_PATTERN_BROADCAST;
     if (error.code == HANDOFF_OK && keep_assembled(publishing, &error) == HANDOFF_OK &&
-        !list_projections(publishing))
+        !list_projections(publishing, publishing->publication.submission.tokens,
+                          projections_were_made))
         handoff_error_no_memory(&error);
     if (error.code == HANDOFF_OK && publishing->projections.count > 0)
         handoff_projections_make(&publishing->projections);
@@ -646,6 +660,71 @@ static void leave_out_source(struct publishing *publishing)
 
 /* ---- an envelope that was assembled before --------------------------------------------------- */
 
+static void hand_over_stored_publication(struct publishing *publishing)
+{
+    const struct handoff_stored_to_publish *stored = &publishing->stored;
+    struct handoff_error error = {0};
+    struct handoff_publication publication = {.submission = stored->submission,
+                                              .at_ms = stored->at_ms,
+                                              .excerpt_lines = stored->excerpt_lines,
+                                              .passed_on = base_buffer_span(&stored->passed_on)};
+    if (hand_over_publication(publishing, &publication, &error) != HANDOFF_OK)
+        fail_publishing(publishing, &error);
+    else if (publishing->assembly)
+        handoff_client_end_assembly(&publishing->assembly);
+}
+
+/* Whether a later attempt may find what is missing now; else the receiver's delivery is parked. */
+static bool may_succeed_later(enum handoff_code code)
+{
+    const enum handoff_class class = handoff_code_class(code);
+    return class == HANDOFF_CLASS_BUSY || class == HANDOFF_CLASS_TIMEOUT ||
+           class == HANDOFF_CLASS_UNAVAILABLE;
+}
+
+static void stored_projections_were_made(struct handoff_projections *projections,
+                                         const struct handoff_error *error)
+{
+    struct publishing *publishing = BASE_CONTAINER_OF(projections, struct publishing, projections);
+    BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
+    struct handoff_assembly *assembly = publishing->assembly;
+    handoff_client_tell_spine(publishing->loop->client, HANDOFF_OPERATION_RESOLVE,
+                              &assembly->resolve.call, assembly->spine_ns);
+    for (size_t i = 0; i < publishing->nreceivers && error->code != HANDOFF_OK; i++)
+        publishing->receivers[i].projection = NULL;
+    if (may_succeed_later(error->code)) {
+        fail_publishing(publishing, error);
+        return;
+    }
+    for (size_t i = 0; i < publishing->nreceivers; i++) {
+        if (is_projected(&publishing->receivers[i]))
+            tell_of_receiver(publishing, &publishing->receivers[i]);
+    }
+    hand_over_stored_publication(publishing);
+}
+
+/* Without the request, as of an older version, nobody knows what it was made of. */
+static void project_stored(struct publishing *publishing)
+{
+    const struct handoff_stored_to_publish *stored = &publishing->stored;
+    if (stored->request.data &&
+        !list_projections(publishing, stored->submission.tokens, stored_projections_were_made)) {
+        fail_without_memory(publishing);
+        return;
+    }
+    if (publishing->projections.count == 0) {
+        hand_over_stored_publication(publishing);
+        return;
+    }
+    publishing->assembly =
+        handoff_projections_begin_anew(publishing->loop, stored->request, &stored->submission);
+    publishing->projections.assembly = publishing->assembly;
+    if (publishing->assembly)
+        handoff_projections_make_anew(&publishing->projections);
+    else
+        fail_without_memory(publishing);
+}
+
 static void stored_was_read_to_publish(struct handoff_stored_to_publish *stored)
 {
     struct publishing *publishing = BASE_CONTAINER_OF(stored, struct publishing, stored);
@@ -660,18 +739,14 @@ static void stored_was_read_to_publish(struct handoff_stored_to_publish *stored)
     }
     publishing->source = stored->submission.source;
     leave_out_source(publishing);
-    struct handoff_publication publication = {.submission = stored->submission,
-                                              .at_ms = stored->at_ms,
-                                              .excerpt_lines = stored->excerpt_lines,
-                                              .passed_on = base_buffer_span(&stored->passed_on)};
     for (size_t i = 0; i < publishing->nreceivers && error->code == HANDOFF_OK; i++) {
         struct handoff_settings *settings = handoff_agent_settings(publishing->receivers[i].agent);
         (void)!handoff_client_check_sender(settings, stored->submission.source, error);
         handoff_settings_release(&settings);
     }
     if (error->code == HANDOFF_OK)
-        (void)!hand_over_publication(publishing, &publication, error);
-    if (error->code != HANDOFF_OK)
+        project_stored(publishing);
+    else
         fail_publishing(publishing, error);
 }
 
@@ -950,6 +1025,7 @@ static bool keep_ask(struct publishing *publishing, const struct handoff_publish
             .id_text = id_text.data,
             .channel = publishing->channel.name,
             .caller = publishing->caller.data ? publishing->caller.data : publishing->sender.data,
+            .least_budget = least_budget_of(publishing),
             .was_read = stored_was_read_to_publish};
     return kept;
 }

@@ -199,6 +199,8 @@ static const struct handoff_field receiver_rows[] = {
     ROW("pending", WHOLE, .doc = "deliveries in progress"),
     ROW("oldest_pending_at", TIME, .nullable = true, .doc = "when the oldest was published"),
     ROW("parked", WHOLE, .doc = "parked deliveries"),
+    ROW("dropped", WHOLE,
+        .doc = "publications that retention removed before this subscriber had come to them"),
 };
 static const struct handoff_fields receiver_shape = {
     .rows = receiver_rows, .count = HANDOFF_FIELDS_COUNT(receiver_rows), .open = true};

@@ -5,8 +5,10 @@
  */
 #include "client/calls/stored_publication.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "client/calls/edit.h"
 #include "client/calls/read.h"
 #include "client/calls/stored_envelope.h"
 #include "client/ledger/contribution.h"
@@ -24,6 +26,8 @@ static struct handoff_stored_to_publish *to_publish_of(struct handoff_store_read
 
 static void clear_to_publish(struct handoff_stored_to_publish *stored)
 {
+    free((void *)(uintptr_t)stored->request.data); /* yyjson's */
+    stored->request = (struct base_span){0};
     handoff_envelope_free(&stored->envelope);
     handoff_text_free(&stored->text);
     base_buffer_free(&stored->excerpt);
@@ -145,6 +149,25 @@ static void set_time(struct handoff_stored_to_publish *stored)
     stored->at_ms = now_ms > created_ms ? now_ms : created_ms + 1;
 }
 
+/* Some receiver needs a projection. Where it cannot be written, there is none. */
+static void write_request_of_stored(struct handoff_stored_to_publish *stored,
+                                    struct base_span envelope)
+{
+    const struct handoff_submission *submission = &stored->submission;
+    struct base_span contribution;
+    struct handoff_error error;
+    char *request;
+    size_t size;
+    if (stored->least_budget == 0 || submission->tokens <= stored->least_budget ||
+        handoff_edit_contribution(stored->loop->client->store, &submission->id, &stored->arena,
+                                  &contribution, &error) != HANDOFF_OK ||
+        handoff_edit_request(envelope, contribution, base_span_text("{\"edit\":{}}"),
+                             handoff_reserved_name(HANDOFF_RESERVED_BROADCAST), &request, &size,
+                             &error) != HANDOFF_OK)
+        return;
+    stored->request = base_span(request, size);
+}
+
 static enum handoff_code fill_submission(struct handoff_stored_to_publish *stored,
                                          const struct base_uuid *id)
 {
@@ -162,6 +185,7 @@ static enum handoff_code fill_submission(struct handoff_stored_to_publish *store
     stored->submission.id = *id;
     memcpy(stored->submission.digest, row.digest, sizeof row.digest);
     set_time(stored);
+    write_request_of_stored(stored, row.body);
     return read_passed_on(stored, id);
 }
 

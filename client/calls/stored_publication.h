@@ -16,7 +16,8 @@ struct handoff_stored_to_publish {
     struct handoff_loop *loop;
     const char *id_text; /* NULL: there is none */
     const char *channel;
-    const char *caller;                                         /* NULL: an operator, or anybody */
+    const char *caller;    /* NULL: an operator, or anybody */
+    uint64_t least_budget; /* of its receivers; 0: they take any envelope */
     void (*was_read)(struct handoff_stored_to_publish *stored); /* on the loop */
 
     struct handoff_store_read read;
@@ -28,6 +29,7 @@ struct handoff_stored_to_publish {
     struct handoff_submission submission;
     struct base_span excerpt_lines;
     struct base_buffer passed_on, excerpt;
+    struct base_span request; /* what it was made of, if it is larger than the least budget */
     struct base_arena arena;
     struct handoff_text text;
     struct handoff_envelope envelope;

@@ -5,6 +5,7 @@
  */
 #include "client/channels/channels.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/check.h"
@@ -14,6 +15,8 @@
 struct handoff_channel_set {
     struct base_arena arena; /* holds all that follows */
     struct handoff_channel_options *items;
+    const struct handoff_channel_options **by_name; /* the same, sorted: 10,000 are looked up in it
+                                                       under the lock to make one list */
     size_t count;
 };
 
@@ -46,6 +49,23 @@ static enum handoff_code copy_channels(struct base_arena *arena,
 
 /* ---- sets ------------------------------------------------------------------------------------ */
 
+static int compare_channel_names(const void *one, const void *other)
+{
+    const struct handoff_channel_options *const *a = one, *const *b = other;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+/* false: out of memory. */
+static bool sort_by_name(struct handoff_channel_set *set)
+{
+    set->by_name = base_arena_calloc(&set->arena, set->count + 1, sizeof(void *));
+    for (size_t i = 0; set->by_name && i < set->count; i++)
+        set->by_name[i] = &set->items[i];
+    if (set->by_name)
+        qsort(set->by_name, set->count, sizeof(void *), compare_channel_names);
+    return set->by_name != NULL;
+}
+
 enum handoff_code handoff_channel_set_new(struct handoff_channel_set **set,
                                           const struct handoff_channel_options *options,
                                           size_t count, struct handoff_error *error)
@@ -55,6 +75,8 @@ enum handoff_code handoff_channel_set_new(struct handoff_channel_set **set,
         return handoff_error_no_memory(error);
     made->count = count;
     enum handoff_code code = copy_channels(&made->arena, options, count, &made->items, error);
+    if (code == HANDOFF_OK && !sort_by_name(made))
+        code = handoff_error_no_memory(error);
     if (code == HANDOFF_OK)
         *set = made;
     else
@@ -98,14 +120,24 @@ static bool is_subscriber(const struct handoff_subscription *subscription)
            subscription->state == HANDOFF_SUBSCRIPTION_CATCHING_UP;
 }
 
+static int compare_channel_with(const void *name, const void *item)
+{
+    const struct base_span *wanted = name;
+    const struct handoff_channel_options *const *found = item;
+    const struct base_span has = base_span_text((*found)->name);
+    const size_t common = wanted->size < has.size ? wanted->size : has.size;
+    const int order = common > 0 ? memcmp(wanted->data, has.data, common) : 0;
+    return order != 0 ? order : (wanted->size > has.size) - (wanted->size < has.size);
+}
+
 static const struct handoff_channel_options *find_channel(const struct handoff_channel_set *set,
                                                           struct base_span name)
 {
-    for (size_t i = 0; set && i < set->count; i++) {
-        if (base_span_equal(base_span_text(set->items[i].name), name))
-            return &set->items[i];
-    }
-    return NULL;
+    if (!set || set->count == 0)
+        return NULL;
+    const struct handoff_channel_options *const *found =
+        bsearch(&name, set->by_name, set->count, sizeof(void *), compare_channel_with);
+    return found ? *found : NULL;
 }
 
 static bool is_configured_receiver(const struct handoff_channel_options *channel,
@@ -233,7 +265,7 @@ uint64_t handoff_channels_end_change(struct handoff_channels *channels, struct b
     BASE_CHECK(found && found->changing);
     const uint64_t number = ++channels->last_change;
     found->included = false;
-    found->behind = 0;
+    found->behind = found->dropped = 0;
     found->state = to;
     found->number = number;
     stop_changing(channels, found, &removed);
@@ -282,6 +314,28 @@ int64_t handoff_channels_behind(struct handoff_channels *channels, struct base_s
     const int64_t seq = found ? found->behind : 0;
     pthread_rwlock_unlock(&channels->lock);
     return seq;
+}
+
+void handoff_channels_note_dropped(struct handoff_channels *channels, struct base_span channel,
+                                   struct base_span receiver, int64_t count)
+{
+    pthread_rwlock_wrlock(&channels->lock);
+    struct handoff_subscription *found =
+        handoff_subscribed_find(&channels->subscribed, channel, receiver);
+    if (found)
+        found->dropped = count;
+    pthread_rwlock_unlock(&channels->lock);
+}
+
+int64_t handoff_channels_dropped(struct handoff_channels *channels, struct base_span channel,
+                                 struct base_span receiver)
+{
+    pthread_rwlock_rdlock(&channels->lock);
+    const struct handoff_subscription *found =
+        handoff_subscribed_find(&channels->subscribed, channel, receiver);
+    const int64_t count = found ? found->dropped : 0;
+    pthread_rwlock_unlock(&channels->lock);
+    return count;
 }
 
 bool handoff_channels_sweep(struct handoff_channels *channels, struct base_span channel,
@@ -376,8 +430,11 @@ static bool add_to_channel(struct base_arena *arena, struct handoff_channel *cha
     const bool catching_up = subscription && !subscription->included &&
                              subscription->state == HANDOFF_SUBSCRIPTION_CATCHING_UP;
     const char *copy = base_arena_strdup(arena, name);
-    channel->receivers[channel->nreceivers++] = (struct handoff_channel_receiver){
-        .name = copy, .configured = configured, .catching_up = catching_up};
+    channel->receivers[channel->nreceivers++] =
+        (struct handoff_channel_receiver){.name = copy,
+                                          .configured = configured,
+                                          .catching_up = catching_up,
+                                          .dropped = subscription ? subscription->dropped : 0};
     return copy != NULL;
 }
 
@@ -425,6 +482,7 @@ static bool merge_channel(struct handoff_channels *channels, struct base_arena *
     *channel = (struct handoff_channel){
         .name = base_arena_copy(arena, name.data, name.size),
         .token_budget = options ? options->token_budget : 0,
+        .keeps = options && options->retention_ms > 0,
         .receivers = base_arena_calloc(arena, room, sizeof *channel->receivers)};
     return channel->name && channel->receivers &&
            fill_configured(channels, arena, options, channel) &&
@@ -475,6 +533,19 @@ enum handoff_code handoff_channels_copy(struct handoff_channels *channels, struc
     const bool fine = copy_all(channels, arena, list, count);
     pthread_rwlock_unlock(&channels->lock);
     return fine ? HANDOFF_OK : handoff_error_no_memory(error);
+}
+
+bool handoff_channels_shelf_limits(struct handoff_channels *channels, struct base_span name,
+                                   struct handoff_store_shelf_limits *limits)
+{
+    pthread_rwlock_rdlock(&channels->lock);
+    const struct handoff_channel_options *found = find_channel(channels->set, name);
+    if (found)
+        *limits = (struct handoff_store_shelf_limits){.age_ms = found->retention_ms,
+                                                      .bytes = found->retention_bytes};
+    const bool known = channels->set != NULL;
+    pthread_rwlock_unlock(&channels->lock);
+    return known;
 }
 
 /* ---- publications in progress -----------------------------------------------------------------

@@ -66,12 +66,14 @@ struct handoff_channel_receiver {
     const char *name;
     bool configured;  /* in the configuration of the channel */
     bool catching_up; /* not to be published to: it comes to that by itself */
+    int64_t dropped;  /* publications that retention took before it had come to them */
 };
 
 /* A copy. Those of the configuration are first, in its order; who left is not there. */
 struct handoff_channel {
     const char *name;
     uint64_t token_budget; /* 0: by its receivers */
+    bool keeps;            /* publications, for later subscribers */
     struct handoff_channel_receiver *receivers;
     size_t nreceivers;
 };
@@ -84,6 +86,10 @@ enum handoff_code handoff_channels_find(struct handoff_channels *channels, struc
 enum handoff_code handoff_channels_copy(struct handoff_channels *channels, struct base_arena *arena,
                                         struct handoff_channel **list, size_t *count,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* What a channel may keep, by its configuration. false: none is in force yet. */
+bool handoff_channels_shelf_limits(struct handoff_channels *channels, struct base_span name,
+                                   struct handoff_store_shelf_limits *limits);
 
 /* ---- publications in progress -----------------------------------------------------------------
  */
@@ -111,6 +117,13 @@ enum handoff_code handoff_channels_begin_change(struct handoff_channels *channel
                                                 struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* When a change is decided: now, or a little later, so that no other one has the same time. */
 int64_t handoff_channels_time_of_change(struct handoff_channels *channels, int64_t now_ms);
+/* Retention took so many publications before a subscriber had come to them. */
+void handoff_channels_note_dropped(struct handoff_channels *channels, struct base_span channel,
+                                   struct base_span receiver, int64_t count);
+/* How many; 0 where there is no subscription. */
+int64_t handoff_channels_dropped(struct handoff_channels *channels, struct base_span channel,
+                                 struct base_span receiver);
+
 /* The change is on disk. The number tells this change from others. */
 uint64_t handoff_channels_end_change(struct handoff_channels *channels, struct base_span channel,
                                      struct base_span receiver, enum handoff_subscription_state to);

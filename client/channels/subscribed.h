@@ -31,6 +31,7 @@ struct handoff_subscription {
     uint64_t number;
     int64_t behind; /* of one that is catching up: the smallest number that may have appeared behind
                        its position; 0: none */
+    int64_t dropped; /* publications that retention took before it had come to them */
     char name[];
 };
 

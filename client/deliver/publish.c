@@ -103,6 +103,7 @@ static bool fill_write(struct pending_publication *pending,
                                             .at_ms = publication->at_ms,
                                             .deliveries = publication->nreceivers,
                                             .named = publication->named,
+                                            .kept = publication->kept,
                                             .stored = submission->stored};
     memcpy(write->put.digest, submission->digest, sizeof write->put.digest);
     memcpy(write->request_digest, submission->request_digest, sizeof write->request_digest);
@@ -128,14 +129,14 @@ static void free_deliveries(struct pending_publication *pending)
 }
 
 /* A child of the publication too, which adds nothing to its ledger. */
-static struct handoff_submission projected_submission(const struct pending_publication *pending,
+static struct handoff_submission projected_submission(const struct handoff_shared_envelope *shared,
                                                       const struct handoff_submission *projection)
 {
     struct handoff_submission submission = *projection;
-    submission.publication = pending->shared->id;
-    submission.contribution = pending->shared->contribution;
+    submission.publication = shared->id;
+    submission.contribution = shared->contribution;
     submission.own_contribution = NULL;
-    submission.parents = &pending->shared->id;
+    submission.parents = &shared->id;
     submission.nparents = 1;
     return submission;
 }
@@ -196,7 +197,7 @@ static bool make_projected(struct pending_publication *pending)
         const struct handoff_submission *projection = pending->receivers[i].projection;
         if (!projection)
             continue;
-        struct handoff_submission submission = projected_submission(pending, projection);
+        struct handoff_submission submission = projected_submission(pending->shared, projection);
         memory = make_delivery(pending, i, &submission);
     }
     return memory;
@@ -313,11 +314,15 @@ static struct handoff_delivery *make_late(struct handoff_lane *lane,
         &submission.id, submission.envelope, late->excerpt_lines, late->passed_on);
     if (!shared)
         return NULL;
-    submission.shared = shared;
+    if (late->receiver.projection) {
+        submission = projected_submission(shared, late->receiver.projection);
+    } else {
+        submission.shared = shared;
+        submission.stored = false;
+        submission.idempotency_key = base_span(NULL, 0);
+        submission.created_ms = late->at_ms;
+    }
     submission.late = true;
-    submission.stored = false;
-    submission.idempotency_key = base_span(NULL, 0);
-    submission.created_ms = late->at_ms;
     submission.id = late->receiver.id;
     submission.target = base_span(late->receiver.agent->name, late->receiver.agent->name_size);
     submission.parked_for = late->receiver.parked_for;

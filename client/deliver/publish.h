@@ -30,6 +30,7 @@ struct handoff_publication {
     struct base_span passed_on; /* what a delivery contributes to its ledger */
     struct base_span channel;
     bool named; /* the publisher named the receivers */
+    bool kept;  /* the channel keeps it for later subscribers */
     int64_t at_ms;
     const struct handoff_publication_receiver *receivers;
     size_t nreceivers;

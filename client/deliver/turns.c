@@ -65,14 +65,14 @@ static struct handoff_turn **find_turn_line(struct handoff_turn_shard *shard, ui
     return line;
 }
 
-static void begin_line(struct handoff_turn **line, struct handoff_turn *turn)
+static void begin_turn_line(struct handoff_turn **line, struct handoff_turn *turn)
 {
     turn->next = turn->previous = turn;
     turn->next_line = NULL;
     *line = turn;
 }
 
-static void join_line(struct handoff_turn *first, struct handoff_turn *turn)
+static void join_turn_line(struct handoff_turn *first, struct handoff_turn *turn)
 {
     turn->next = first;
     turn->previous = first->previous;
@@ -80,7 +80,7 @@ static void join_line(struct handoff_turn *first, struct handoff_turn *turn)
     first->previous = turn;
 }
 
-static void leave_line(struct handoff_turn **line, struct handoff_turn *turn)
+static void leave_turn_line(struct handoff_turn **line, struct handoff_turn *turn)
 {
     if (*line == turn && turn->next == turn) {
         *line = turn->next_line;
@@ -102,9 +102,9 @@ void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn)
     pthread_mutex_lock(&shard->lock);
     struct handoff_turn **line = find_turn_line(shard, bits, turn);
     if (*line)
-        join_line(*line, turn);
+        join_turn_line(*line, turn);
     else
-        begin_line(line, turn);
+        begin_turn_line(line, turn);
     pthread_mutex_unlock(&shard->lock);
 }
 
@@ -117,7 +117,7 @@ void handoff_turns_leave(struct handoff_turns *turns, struct handoff_turn *turn)
     pthread_mutex_lock(&shard->lock);
     struct handoff_turn **line = find_turn_line(shard, bits, turn);
     BASE_CHECK(*line != NULL);
-    leave_line(line, turn);
+    leave_turn_line(line, turn);
     pthread_mutex_unlock(&shard->lock);
     turn->agent = NULL;
 }

@@ -11,7 +11,7 @@
  * The publication and all of its deliveries are one unit (store.h): a put of handoff_store_publish,
  * and behind it a handoff_store_accept for each receiver, with the publication's id. The
  * publication is finished when its last delivery is over, so retention leaves the shared body until
- * then.
+ * then, and for as long as its channel keeps it.
  *
  * Writes are jobs of store.h: what they point to is lent until `done`. Reads wait for the disk.
  */
@@ -26,6 +26,7 @@ struct handoff_store_publish {
     int64_t at_ms;
     size_t deliveries;                /* that follow in the unit */
     bool named;                       /* the publisher named the receivers */
+    bool kept;                        /* its channel keeps it when they are over (shelves.h) */
     struct base_span idempotency_key; /* absent: none */
     uint8_t request_digest[BASE_SHA256_BYTES];
     /* The envelope was put before, as finished. Then the job fails with conflict if it was

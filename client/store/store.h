@@ -71,6 +71,12 @@ struct handoff_store_commit {
     bool probe;             /* our own, to see whether writes still fail */
 };
 
+/* Of the publications that a channel keeps. */
+struct handoff_store_shelf_limits {
+    int64_t age_ms; /* since the last delivery was over; 0: the channel keeps none */
+    int64_t bytes;
+};
+
 struct handoff_store_options {
     const char *path; /* directory; made if it is not there */
     enum handoff_durability durability;
@@ -93,6 +99,14 @@ struct handoff_store_options {
     void (*on_shortage)(void *observer, enum handoff_shortage resource, const char *hindered);
     /* On the opening thread, before a store of an older version is changed. NULL: none. */
     void (*on_upgrade)(void *observer, int from, int to, int64_t bytes);
+    /* Likewise, again and again: retention took so many publications of the channel before the
+       subscriber, which is catching up, had come to them. NULL: none. */
+    void (*on_unread)(void *observer, struct base_span channel, struct base_span receiver,
+                      int64_t count);
+    /* Likewise: what a channel may keep of publications that were delivered. false: it is not known
+       yet, so nothing goes. NULL: likewise. */
+    bool (*shelf_limits)(void *observer, struct base_span channel,
+                         struct handoff_store_shelf_limits *limits);
     void *observer;
     const char *vfs; /* SQLite VFS, for tests with a failing disk; NULL: the system's */
 };

@@ -29,11 +29,12 @@ struct handoff_stored_subscription {
     int64_t at_ms;    /* wall clock: when it was decided */
     int64_t from_ms;  /* of one that is catching up: nothing that was published before; 0: all */
     int64_t position; /* likewise: the publication up to which it has come; 0: none */
-    int64_t newer;    /* likewise, not stored: publications from this number on were made after it
-                         began, and count whatever their time; 0: not known yet */
+    int64_t newer;    /* likewise: publications from this number on were made after it began, and
+                         count whatever their time; 0: the store sets it */
+    int64_t dropped;  /* publications that retention took before it had come to them */
 };
 
-/* Replaces the row, or removes it (state NONE). */
+/* Replaces the row, or removes it (state NONE). Its `newer` is set. */
 struct handoff_store_subscribe {
     struct handoff_store_job job;
     struct handoff_stored_subscription row;
@@ -67,11 +68,12 @@ struct handoff_stored_missed {
 };
 
 /* The first publications behind the position that the receiver was never sent, oldest first. Left
-   out are its own, those that named their receivers, and those whose body retention removed. The
-   first call fills `newer`. */
+   out are its own, those that named their receivers, and those that retention or their channel let
+   go. */
 enum handoff_code handoff_store_list_missed(struct handoff_store *store,
-                                            struct handoff_stored_subscription *of, size_t limit,
-                                            struct handoff_stored_missed *list, size_t *count,
+                                            const struct handoff_stored_subscription *of,
+                                            size_t limit, struct handoff_stored_missed *list,
+                                            size_t *count,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

@@ -61,6 +61,8 @@ struct exporter_channel {
     const char *name;
     struct exporter_names receivers; /* none twice */
     uint64_t token_budget;           /* 0: by its receivers' */
+    uint64_t retention_ms;           /* 0: storage.retention decides */
+    uint64_t retention_bytes;
 };
 
 struct exporter_config {

@@ -126,6 +126,7 @@ static void add_feeds(yyjson_mut_doc *doc, yyjson_mut_val *root,
         yyjson_mut_obj_add_bool(doc, object, "subscribed", feed->subscribed);
         yyjson_mut_obj_add_uint(doc, object, "pending", feed->pending);
         add_age(doc, object, "oldest_pending_seconds", feed->oldest_pending_ns);
+        yyjson_mut_obj_add_uint(doc, object, "dropped", feed->dropped);
     }
 }
 

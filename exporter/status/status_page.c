@@ -431,6 +431,9 @@ static void write_feed(FILE *out, const struct handoff_feed_stats *feed)
     exporter_html_text(out, feed->channel);
     if (!feed->subscribed)
         fputs("<small>not subscribed</small>", out);
+    if (feed->dropped > 0)
+        fprintf(out, "<small>retention removed %llu before it had come to them</small>",
+                (unsigned long long)feed->dropped);
     fputs("</span></td>\n", out);
     write_count(out, "Pending", feed->pending, feed->oldest_pending_ns);
     fputs("</tr>\n", out);

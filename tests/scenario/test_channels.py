@@ -344,6 +344,63 @@ class Budgets(Case):
             self.assertLessEqual(pulled["tokens"]["count"], small[name]["token_budget"])
         self.check_store()
 
+    def assemble_too_much(self, **fields):
+        """Of what only the auditor cannot take all."""
+        draft = self.caller.call("POST", "/v1/envelopes", self.request(
+            target_agent="broadcast", execution_history=self.STEPS, constraints={"max_tokens": 8000}, **fields))
+        self.assertEqual(draft.status, 200, draft)
+        return draft.json()
+
+    def check_projection(self, own, draft, budget=300):
+        self.assertEqual(own["projection_of"], {"id": draft["id"], "digest": draft["digest"]})
+        self.assertNotIn("replaces", own)
+        self.assertNotEqual(own["id"], draft["id"])
+        self.assertLessEqual(own["tokens"]["count"], budget)
+        self.assertEqual(own["omitted"]["steps"], len(self.STEPS) - len(own["context"]["history"]))
+        self.assertGreater(len(own["context"]["history"]), 0)
+        self.assertEqual(own["omitted"]["more"], f"/v1/envelopes/{draft['id']}/ledger")
+        self.assertEqual(own["context"]["constraints"], draft["context"]["constraints"])
+        for name in ("task_id", "pattern", "target_agent", "hop", "parents", "trace"):
+            self.assertEqual(own.get(name), draft.get(name), name)
+
+    def test_what_was_assembled_before_is_projected_too(self):
+        self.start({"code-generator": ack, "test-writer": ack, "auditor": ack, "gate": ack},
+                   agents={"code-generator": {"token_budget": 16000}, "test-writer": {"token_budget": 8000},
+                           "auditor": {"token_budget": 300}, "gate": {"token_budget": 20}})
+        draft = self.assemble_too_much(memory_ids=["ms-gone"])
+        self.assertGreater(draft["tokens"]["count"], 300)
+        made = self.post({"envelope_id": draft["id"]}, prefer="wait=20").json()
+        self.assertEqual({one["receiver"]: (one["state"], one["reason"]) for one in made["deliveries"]},
+                         {"code-generator": ("acknowledged", ""), "test-writer": ("acknowledged", ""),
+                          "auditor": ("acknowledged", ""), "gate": ("parked", "budget_too_small")})
+        own = {one["receiver"]: one for one in made["deliveries"]}["auditor"]
+        self.assertEqual(own["envelope_id"], own["handoff_id"])
+        self.assertEqual(self.receivers["code-generator"].requests[0].json(), draft)
+        sent = self.receivers["auditor"].requests[0]
+        self.assertEqual(sent.json()["id"], sent.id)
+        self.check_projection(sent.json(), draft)
+        self.assertEqual(self.caller.call("GET", f"/v1/handoffs/{sent.id}/envelope").json(), sent.json())
+        self.check_store()
+
+    def test_who_catches_up_with_a_small_budget_gets_projections(self):
+        self.start({"code-generator": ack}, agents={"code-generator": {"token_budget": 16000}, "auditor": {"token_budget": 300}})
+        made = [self.publish(execution_history=self.STEPS)["id"] for _ in range(20)]
+        draft = self.assemble_too_much()
+        self.assertIn(self.post({"envelope_id": draft["id"]}).status, (200, 202))
+        short = self.publish()
+        reply = self.caller.call("PUT", f"/v1/channels/{CHANNEL}/receivers/auditor", {"from": "all"})
+        self.assertEqual(reply.status, 200, reply)
+        for published in [*made, draft["id"]]:
+            envelope = self.caller.call("GET", f"/v1/envelopes/{published}").json()
+            pulled = self.caller.call("GET", "/v1/agents/auditor/inbox?wait=20s")
+            self.assertEqual(pulled.status, 200, pulled)
+            self.check_projection(pulled.json(), envelope)
+            self.assertEqual(self.caller.call("POST", f"/v1/handoffs/{pulled.json()['id']}/ack", {}).status, 200)
+        pulled = self.caller.call("GET", "/v1/agents/auditor/inbox?wait=20s").json()
+        self.assertEqual(pulled["id"], short["id"])
+        self.assertNotIn("projection_of", pulled)
+        self.check_store()
+
     def test_a_channel_may_have_a_budget(self):
         self.start({"code-generator": ack}, token_budget=1500)
         self.publish(headers={"prefer": "wait=20"})

@@ -29,7 +29,7 @@ class BackAndForth(unittest.TestCase):
         return float(value)
 
     def hand(self, source, target, **fields):
-        """The warnings of the answer. What it says is always new, which is no progress."""
+        """The warnings of the answer. What it says is always new, which does not count."""
         if self.last:
             fields["previous_id"] = self.last
         self.said += 1
@@ -40,7 +40,7 @@ class BackAndForth(unittest.TestCase):
         return [one["detail"] for one in reply.json().get("warnings", [])]
 
     def bounce(self, times, first=CODER, other=ANALYST, **fields):
-        """So many handoffs, beginning with one by `first`; the warnings of the last."""
+        """A number of handoffs, beginning with one by `first`; the warnings of the last."""
         said = []
         for turn in range(times):
             said = self.hand(*((first, other) if turn % 2 == 0 else (other, first)), **fields)

@@ -67,6 +67,10 @@ class Subscribing(Case):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout
 
+    def store_value(self, query):
+        with contextlib.closing(sqlite3.connect(f"file:{self.daemon.folder}/data/handoff.db?mode=ro", uri=True)) as store:
+            return store.execute(query).fetchone()[0]
+
     def reload(self, receivers):
         agents = {name: {} for name in ("code-generator", "doc-writer", "reviewer")}
         self.daemon.write_config(config(agents, channels={CHANNEL: {"receivers": receivers}}))
@@ -386,6 +390,129 @@ class AfterRetention(Subscribing):
         self.check_store(audit=False)
 
 
+class Retained(Subscribing):
+    """What a channel keeps for those who subscribe later, whatever the store's own retention removes."""
+
+    def keep(self, storage="1s", **keys):
+        self.start({"code-generator": ack}, agents={"doc-writer": {"token_budget": 200_000}}, **keys,
+                   tokens={"storage": {"retention": {"age": storage}}})
+
+    def change(self, **keys):
+        agents = {"code-generator": {"url": self.receivers["code-generator"].url}, "doc-writer": {}}
+        self.daemon.write_config(config(agents, channels={CHANNEL: {"receivers": ["code-generator"], **keys}}))
+        self.assertEqual(self.daemon.reload().status, 200)
+
+    def delivered_to_generator(self, made):
+        return next(one["handoff_id"] for one in made["deliveries"] if one["receiver"] == "code-generator")
+
+    def is_removed(self, handoff):
+        return self.caller.call("GET", f"/v1/handoffs/{handoff}").status == 404
+
+    def caught_up(self):
+        return not self.receivers_of()["doc-writer"][2]
+
+    def dropped(self):
+        [row] = [one for one in self.caller.call("GET", f"/v1/channels/{CHANNEL}").json()["receivers"]
+                 if one["agent"] == "doc-writer"]
+        return row["dropped"]
+
+    def subscribe_to_all(self):
+        self.subscribe("doc-writer", **{"from": "all"})
+
+    def test_a_channel_keeps_what_the_store_would_remove(self):
+        self.keep(retention="1h")
+        kept = self.publish()
+        self.wait_for_states(kept["id"], code_generator="acknowledged")
+        eventually(lambda: self.is_removed(self.delivered_to_generator(kept)), "retention removes its delivery", 30)
+        self.daemon.kill()
+        self.restart()
+        self.check_store(audit=False)
+        self.subscribe_to_all()
+        self.assertEqual(self.pull("doc-writer"), kept["id"])
+        eventually(self.caught_up, "it has caught up")
+        self.subscribe("code-generator", **{"from": "all"})  # which had it: its row is gone, and it gets nothing twice
+        self.publish()
+        self.assertEqual(self.dropped(), 0)
+        self.receivers["code-generator"].wait_for(2)
+        self.check_store(audit=False)
+
+    def test_it_lets_go_of_what_is_older(self):
+        self.keep(storage="1d", retention="1s")
+        made = self.publish()
+        self.wait_for_states(made["id"], code_generator="acknowledged")
+        eventually(lambda: self.store_value("SELECT shelf FROM publications") == -1, "the channel lets go of it", 30)
+        self.subscribe_to_all()
+        eventually(self.caught_up, "it has caught up")
+        self.assertIsNone(self.pull("doc-writer", 0))
+        self.assertEqual(self.publication(made["id"])["id"], made["id"])  # the store still has it
+        self.check_store()
+
+    def test_what_is_on_its_way_is_never_let_go(self):
+        self.start({"code-generator": ack, "reviewer": None}, agents={"doc-writer": {}}, retention="1s")
+        waiting = self.publish()
+        self.publish(["code-generator"])
+        last = self.publish()
+        eventually(lambda: self.store_value("SELECT count(*) FROM publications WHERE shelf = -1") == 1, "one is let go", 30)
+        self.subscribe_to_all()
+        self.assertEqual(self.pulled("doc-writer", 2), [waiting["id"], last["id"]])
+        self.check_store()
+
+    def test_it_is_bounded_by_size(self):
+        self.keep(retention="1h", retention_size="1MiB", token_budget=200_000)
+        steps = [{"agent": "researcher", "action": "x" * 4000} for _ in range(40)]
+        made = [self.publish(execution_history=steps, new_chain=True) for _ in range(12)]
+        for one in made:
+            self.wait_for_states(one["id"], code_generator="acknowledged")
+        total = "SELECT coalesce(sum(bytes), 0) FROM channel_shelves"
+        eventually(lambda: self.store_value(total) <= 1 << 20, "the channel is within its size", 30)
+        self.assertGreater(self.store_value(total), 1 << 19)
+        kept = self.store_value("SELECT publications FROM channel_shelves")
+        self.subscribe_to_all()
+        self.assertEqual(self.pulled("doc-writer", kept), [one["id"] for one in made[-kept:]])
+        eventually(self.caught_up, "it has caught up")
+        self.assertIsNone(self.pull("doc-writer", 0))
+        self.assertEqual(self.dropped(), 0)
+        self.check_store()
+
+    def test_what_a_subscriber_had_not_read_is_counted(self):
+        self.keep(storage="1d", retention="1h")
+        made = [self.publish()["id"] for _ in range(300)]
+        self.subscribe_to_all()
+        eventually(lambda: self.channel()["doc-writer"][0] >= 256, "it has as many as it may")
+        self.change(retention="1s")
+        eventually(lambda: self.dropped() > 0 and self.store_value(
+            "SELECT count(*) FROM publications WHERE shelf > 1 AND unfinished = 0") == 0, "the channel lets go", 30)
+        unread = self.store_value("SELECT dropped FROM subscriptions")
+        eventually(lambda: self.dropped() == unread, "it says so")
+        pulled = self.pulled("doc-writer", 300 - unread)
+        self.assertEqual(pulled, made[:300 - unread])
+        eventually(self.caught_up, "it has caught up")
+        self.assertIsNone(self.pull("doc-writer", 0))
+        for _ in range(2):
+            self.assertEqual(self.dropped(), unread)
+            self.assertEqual(self.feeds("handoff_channel_dropped_total"), {"code-generator": 0, "doc-writer": unread})
+            [row] = [one for one in self.daemon.web.get("/?format=json").json()["channels"] if one["receiver"] == "doc-writer"]
+            self.assertEqual(row["dropped"], unread)
+            page = self.daemon.web.get("/").body.decode()
+            self.assertIn(f"retention removed {unread} before it had come to them", page)
+            self.check_store()
+            self.daemon.kill()
+            self.restart()
+            eventually(lambda: self.dropped() == unread, "a new process knows it")
+        self.subscribe_to_all()
+        self.assertEqual(self.dropped(), 0)
+
+    def test_without_the_key_the_store_decides_again(self):
+        self.keep(storage="1d", retention="1h")
+        made = self.publish()
+        self.wait_for_states(made["id"], code_generator="acknowledged")
+        self.change()
+        eventually(lambda: self.store_value("SELECT count(*) FROM channel_shelves") == 0, "the channel keeps nothing", 30)
+        self.subscribe_to_all()
+        self.assertEqual(self.pull("doc-writer"), made["id"])
+        self.check_store()
+
+
 class CommandLine(Subscribing):
     def test_receivers_subscribe_and_leave(self):
         self.start({"code-generator": None}, agents={"doc-writer": {}})
@@ -396,7 +523,7 @@ class CommandLine(Subscribing):
         eventually(lambda: self.channel()["doc-writer"] == (1, 0), "it has caught up")
         eventually(lambda: not self.receivers_of()["doc-writer"][2], "it is current")
         shown = [line.split() for line in self.ctl("show", CHANNEL).splitlines()]
-        self.assertEqual(shown[0], ["CHANNEL", "RECEIVER", "SUBSCRIBED", "PENDING", "OLDEST", "PARKED"])
+        self.assertEqual(shown[0], ["CHANNEL", "RECEIVER", "SUBSCRIBED", "PENDING", "OLDEST", "PARKED", "DROPPED"])
         self.assertEqual([row[:4] for row in shown[1:]],
                          [[CHANNEL, "code-generator", "configured", "1"], [CHANNEL, "doc-writer", "yes", "1"]])
         self.assertIn(NEWS, self.ctl("list"))

@@ -463,10 +463,15 @@ static void test_channels(void **state)
 {
     struct exporter_config *config = load(
         "agents: {a: , b: , c: }\n"
-        "channels: {z: {receivers: [c, a]}, empty: , m: {receivers: [b], token_budget: 900}}\n");
+        "channels: {z: {receivers: [c, a]}, empty: , m: {receivers: [b], token_budget: 900, "
+        "retention: 7d, retention_size: 2MiB}}\n");
 
     (void)state;
     assert_int_equal(config->nchannels, 3);
+    assert_int_equal(exporter_config_channel(config, "z")->retention_ms, 0);
+    assert_int_equal(exporter_config_channel(config, "z")->retention_bytes, 256 << 20);
+    assert_int_equal(exporter_config_channel(config, "m")->retention_ms, 7 * 86400000);
+    assert_int_equal(exporter_config_channel(config, "m")->retention_bytes, 2 << 20);
     assert_names(&exporter_config_channel(config, "z")->receivers, "c a ");
     assert_int_equal(exporter_config_channel(config, "z")->token_budget, 0);
     assert_names(&exporter_config_channel(config, "empty")->receivers, "");

@@ -47,6 +47,46 @@ static void publish(const char *channel, int64_t at_ms)
     temp_envelope_free(&publish.put);
 }
 
+/* As a subscriber that catches up; the store fills what it has to. */
+static struct handoff_stored_subscription subscribe_from(int64_t from_ms)
+{
+    struct handoff_store_subscribe put = {.row = {.channel = base_span_text("news"),
+                                                  .receiver = base_span_text("reviewer"),
+                                                  .state = HANDOFF_SUBSCRIPTION_CATCHING_UP,
+                                                  .from_ms = from_ms}};
+    struct base_mailbox mailbox;
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    put.job.mailbox = &mailbox;
+    put.job.done = temp_nothing;
+    handoff_store_subscribe(store, &put);
+    while (base_mailbox_wait(&mailbox, -1) == 0)
+        ;
+    base_mailbox_free(&mailbox);
+    assert_int_equal(put.job.error.code, HANDOFF_OK);
+    return put.row;
+}
+
+static void keep_subscription(void *arg, const struct handoff_stored_subscription *row)
+{
+    struct handoff_stored_subscription *kept = arg;
+    *kept = *row;
+    kept->channel = base_span_text("news"); /* its texts are lent for the call */
+    kept->receiver = base_span_text("reviewer");
+}
+
+/* Another process. */
+static struct handoff_stored_subscription reopen_and_read(void)
+{
+    struct handoff_stored_subscription row = {0};
+    struct handoff_error error;
+    const struct handoff_store_options options = {.path = directory, .retention_every_ms = 1 << 30};
+    handoff_store_close(&store);
+    assert_int_equal(handoff_store_open(&store, &options, &error), HANDOFF_OK);
+    assert_int_equal(handoff_store_visit_subscriptions(store, keep_subscription, &row, &error),
+                     HANDOFF_OK);
+    return row;
+}
+
 static size_t count_missed(struct handoff_stored_subscription *row)
 {
     struct handoff_stored_missed missed[16];
@@ -61,13 +101,12 @@ static size_t count_missed(struct handoff_stored_subscription *row)
 static void test_what_was_published_before_the_time_is_not_missed(void **state)
 {
     (void)state;
-    struct handoff_stored_subscription row = {
-        .channel = base_span_text("news"), .receiver = base_span_text("reviewer"), .from_ms = 2000};
     publish("news", 1000);
     publish("news", 2000);
     publish("alarms", 2000);
     publish("news", 1500);
     publish("news", 3000);
+    struct handoff_stored_subscription row = subscribe_from(2000);
     assert_int_equal(count_missed(&row), 2);
     assert_int_equal(count_missed(&row), 0);
 }
@@ -75,10 +114,9 @@ static void test_what_was_published_before_the_time_is_not_missed(void **state)
 static void test_a_clock_that_is_set_back_hides_nothing_that_is_published_from_then_on(void **state)
 {
     (void)state;
-    struct handoff_stored_subscription row = {
-        .channel = base_span_text("news"), .receiver = base_span_text("reviewer"), .from_ms = 2000};
     publish("news", 1000);
     publish("news", 2500);
+    struct handoff_stored_subscription row = subscribe_from(2000);
     assert_int_equal(count_missed(&row), 1);
     publish("news", 500);
     publish("news", 600);
@@ -89,11 +127,22 @@ static void test_a_clock_that_is_set_back_hides_nothing_that_is_published_from_t
 static void test_an_empty_store_has_only_what_is_newer(void **state)
 {
     (void)state;
-    struct handoff_stored_subscription row = {
-        .channel = base_span_text("news"), .receiver = base_span_text("reviewer"), .from_ms = 2000};
+    struct handoff_stored_subscription row = subscribe_from(2000);
     assert_int_equal(count_missed(&row), 0);
     publish("news", 500);
     assert_int_equal(count_missed(&row), 1);
+}
+
+static void test_nor_does_a_process_that_dies_before_it_has_caught_up(void **state)
+{
+    (void)state;
+    publish("news", 1000);
+    publish("news", 2500);
+    (void)subscribe_from(2000);
+    publish("news", 500); /* the clock was set back */
+    struct handoff_stored_subscription row = reopen_and_read();
+    assert_int_equal(count_missed(&row), 2);
+    assert_int_equal(count_missed(&row), 0);
 }
 
 int main(void)
@@ -104,6 +153,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_a_clock_that_is_set_back_hides_nothing_that_is_published_from_then_on,
             open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(test_nor_does_a_process_that_dies_before_it_has_caught_up,
+                                        open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_an_empty_store_has_only_what_is_newer, open_fixture,
                                         close_fixture),
     };

@@ -12,6 +12,7 @@
 #include "client/store/sqlite/key_row.h"
 #include "client/store/sqlite/retained_size.h"
 #include "client/store/sqlite/retention_clock.h"
+#include "client/store/sqlite/shelves.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
@@ -23,8 +24,8 @@ static enum handoff_code insert_publication(struct handoff_db *db, int64_t seq,
 {
     sqlite3_stmt *insert = handoff_db_statement(
         db,
-        "INSERT INTO publications (seq, channel, source, at, unfinished, named)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO publications (seq, channel, source, at, unfinished, named, shelf)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         error);
     if (!insert)
         return handoff_db_failure(db, NULL);
@@ -34,6 +35,7 @@ static enum handoff_code insert_publication(struct handoff_db *db, int64_t seq,
     sqlite3_bind_int64(insert, 4, publish->at_ms);
     sqlite3_bind_int64(insert, 5, (int64_t)publish->deliveries);
     sqlite3_bind_int(insert, 6, publish->named);
+    sqlite3_bind_int(insert, 7, publish->kept);
     return handoff_db_do(db, insert, error);
 }
 
@@ -106,6 +108,8 @@ static enum handoff_code finish_undelivered(struct handoff_db *db, int64_t seq,
 {
     if (publish->deliveries > 0)
         return HANDOFF_OK;
+    if (publish->kept)
+        return handoff_shelves_put(db, seq, publish->at_ms, error);
     sqlite3_stmt *update = handoff_db_statement(
         db, "UPDATE envelope_state SET finished_at = ?2 WHERE seq = ?1", error);
     if (!update)
@@ -197,36 +201,55 @@ enum handoff_code handoff_delivery_row_insert(struct handoff_db *db,
     return handoff_db_do(db, insert, error);
 }
 
-static enum handoff_code run_with_time(struct handoff_db *db, const char *text, int64_t seq,
-                                       int64_t ms, struct handoff_error *error)
-{
-    sqlite3_stmt *statement = handoff_db_statement(db, text, error);
-    if (!statement)
-        return handoff_db_failure(db, NULL);
-    sqlite3_bind_int64(statement, 1, seq);
-    if (sqlite3_bind_parameter_count(statement) > 1)
-        sqlite3_bind_int64(statement, 2, handoff_retention_clock_mark(db, ms));
-    return handoff_db_do(db, statement, error);
-}
-
 /* A count, so that the end of a delivery costs the same with two receivers and with a thousand. The
    write of an end may be repeated, and counts once. */
 static const char count_down[] =
     "UPDATE publications SET unfinished = unfinished - 1"
     " WHERE seq = (SELECT publication FROM channel_deliveries WHERE seq = ?1)"
-    " AND (SELECT finished_at FROM envelope_state WHERE seq = ?1) = 0";
+    " AND (SELECT finished_at FROM envelope_state WHERE seq = ?1) = 0"
+    " RETURNING seq, unfinished, shelf";
+
+/* *ended: the publication whose last delivery it was; 0: there is none. */
+static enum handoff_code count_delivery_down(struct handoff_db *db, int64_t seq, int64_t *ended,
+                                             bool *kept, struct handoff_error *error)
+{
+    *ended = 0;
+    *kept = false;
+    sqlite3_stmt *update = handoff_db_statement(db, count_down, error);
+    if (!update)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(update, 1, seq);
+    if (handoff_db_row(update) && sqlite3_column_int64(update, 1) == 0) {
+        *ended = sqlite3_column_int64(update, 0);
+        *kept = sqlite3_column_int64(update, 2) > 0;
+    }
+    return handoff_db_end(db, update, error);
+}
 
 /* A millisecond later than its last delivery, so that retention comes to that one first. */
-static const char finish_publication[] =
-    "UPDATE envelope_state SET finished_at = ?2 + 1 WHERE finished_at = 0 AND seq ="
-    " (SELECT p.seq FROM channel_deliveries d JOIN publications p ON p.seq = d.publication"
-    " WHERE d.seq = ?1 AND p.unfinished = 0)";
+static enum handoff_code finish_publication(struct handoff_db *db, int64_t seq, int64_t over_ms,
+                                            struct handoff_error *error)
+{
+    sqlite3_stmt *update = handoff_db_statement(
+        db, "UPDATE envelope_state SET finished_at = ?2 + 1 WHERE finished_at = 0 AND seq = ?1",
+        error);
+    if (!update)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(update, 1, seq);
+    sqlite3_bind_int64(update, 2, handoff_retention_clock_mark(db, over_ms));
+    return handoff_db_do(db, update, error);
+}
 
 enum handoff_code handoff_delivery_row_over(struct handoff_db *db, int64_t seq, int64_t over_ms,
                                             struct handoff_error *error)
 {
-    enum handoff_code code = run_with_time(db, count_down, seq, 0, error);
-    return code == HANDOFF_OK ? run_with_time(db, finish_publication, seq, over_ms, error) : code;
+    int64_t ended;
+    bool kept;
+    enum handoff_code code = count_delivery_down(db, seq, &ended, &kept, error);
+    if (code != HANDOFF_OK || ended == 0)
+        return code;
+    return kept ? handoff_shelves_put(db, ended, over_ms + 1, error)
+                : finish_publication(db, ended, over_ms, error);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -436,16 +459,20 @@ enum handoff_code handoff_store_find_delivery(struct handoff_store *store,
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-static const char count_wrong_deliveries[] =
-    "SELECT (SELECT count(*) FROM publications p WHERE unfinished <> (SELECT count(*)"
-    "  FROM channel_deliveries d JOIN envelope_state s ON s.seq = d.seq"
-    "  WHERE d.publication = p.seq AND s.finished_at = 0)"
-    "  OR (unfinished > 0) <> (SELECT finished_at = 0 FROM envelope_state WHERE seq = p.seq))"
-    " + (SELECT count(*) FROM channel_deliveries d WHERE publication NOT IN"
-    "  (SELECT seq FROM publications) OR seq NOT IN (SELECT seq FROM handoffs))";
+/* `shelf`: 0 where the schema is older than shelves. */
+#define COUNT_WRONG_DELIVERIES(shelf)                                                              \
+    "SELECT (SELECT count(*) FROM publications p WHERE unfinished <> (SELECT count(*)"             \
+    "  FROM channel_deliveries d JOIN envelope_state s ON s.seq = d.seq"                           \
+    "  WHERE d.publication = p.seq AND s.finished_at = 0)"                                         \
+    "  OR (unfinished > 0 OR " shelf                                                               \
+    " > 1) <> (SELECT finished_at = 0 FROM envelope_state WHERE seq = p.seq))"                     \
+    " + (SELECT count(*) FROM channel_deliveries d WHERE publication NOT IN"                       \
+    "  (SELECT seq FROM publications) OR seq NOT IN (SELECT seq FROM handoffs))"
 
-enum handoff_code handoff_delivery_rows_count_wrong(struct handoff_db *db, int64_t *wrong,
-                                                    struct handoff_error *error)
+enum handoff_code handoff_delivery_rows_count_wrong(struct handoff_db *db, bool has_shelves,
+                                                    int64_t *wrong, struct handoff_error *error)
 {
-    return handoff_db_number(db, count_wrong_deliveries, wrong, error);
+    return handoff_db_number(
+        db, has_shelves ? COUNT_WRONG_DELIVERIES("shelf") : COUNT_WRONG_DELIVERIES("0"), wrong,
+        error);
 }

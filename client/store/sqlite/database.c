@@ -270,7 +270,7 @@ enum handoff_code handoff_db_number(struct handoff_db *db, const char *sql, int6
  */
 static size_t statement_slot(struct handoff_db *db, const char *text)
 {
-    size_t slot = (size_t)((uintptr_t)text * UINT64_C(0x9E3779B97F4A7C15) >> 57);
+    size_t slot = (size_t)((uintptr_t)text * UINT64_C(0x9E3779B97F4A7C15) >> 56);
     for (size_t tries = 0; db->cache[slot].text && db->cache[slot].text != text; tries++) {
         BASE_CHECK(tries < HANDOFF_DB_STATEMENTS);
         slot = (slot + 1) % HANDOFF_DB_STATEMENTS;

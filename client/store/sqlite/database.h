@@ -22,7 +22,7 @@
 #include "client/handoff.h"
 #include "lib/base/span.h"
 
-enum { HANDOFF_DB_STATEMENTS = 128 };
+enum { HANDOFF_DB_STATEMENTS = 256 };
 
 struct handoff_body_log;
 struct handoff_known_tasks;

@@ -30,13 +30,14 @@ enum handoff_code handoff_delivery_row_insert(struct handoff_db *db,
                                               struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* A delivery is over, and its envelope_state does not say so yet: where it was the last one, its
-   publication is finished too. */
+   publication is finished too, or kept by its channel. */
 enum handoff_code handoff_delivery_row_over(struct handoff_db *db, int64_t seq, int64_t over_ms,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Publications whose count of deliveries that go on is wrong, or that are finished and should not
    be; deliveries without a publication. */
-enum handoff_code handoff_delivery_rows_count_wrong(struct handoff_db *db, int64_t *wrong,
+enum handoff_code handoff_delivery_rows_count_wrong(struct handoff_db *db, bool has_shelves,
+                                                    int64_t *wrong,
                                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

@@ -19,6 +19,7 @@
 #include "client/store/sqlite/migrate.h"
 #include "client/store/sqlite/retention.h"
 #include "client/store/sqlite/search_files.h"
+#include "client/store/sqlite/shelves.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
@@ -269,7 +270,8 @@ static enum handoff_code check_deliveries(struct handoff_db *db,
                                           struct handoff_error *error)
 {
     int64_t wrong;
-    enum handoff_code code = handoff_delivery_rows_count_wrong(db, &wrong, error);
+    enum handoff_code code = handoff_delivery_rows_count_wrong(
+        db, report->version >= HANDOFF_SCHEMA_SHELVES, &wrong, error);
     if (code == HANDOFF_OK && wrong > 0)
         note(report, "publications do not match their deliveries", "");
     if (code != HANDOFF_OK || report->version < HANDOFF_SCHEMA_CHANNEL_RECEIVED)
@@ -280,6 +282,11 @@ static enum handoff_code check_deliveries(struct handoff_db *db,
                              &wrong, error);
     if (code == HANDOFF_OK && wrong > 0)
         note(report, "a publication that is gone is remembered as received", "");
+    if (code != HANDOFF_OK || report->version < HANDOFF_SCHEMA_SHELVES)
+        return code;
+    code = handoff_shelves_count_wrong(db, &wrong, error);
+    if (code == HANDOFF_OK && wrong > 0)
+        note(report, "what a channel keeps is not what its publications say", "");
     return code;
 }
 

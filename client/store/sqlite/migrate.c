@@ -495,6 +495,22 @@ static const char *const steps[] = {
 
     /* 27: how the answer to an attempt begins, if it had an error status */
     "ALTER TABLE attempts ADD COLUMN answer TEXT NOT NULL DEFAULT '';",
+
+    /* 28: what channels keep (shelves.h), and what retention took before a subscriber had come to
+       it. `newer`: publications from this number on were made after the subscription, and count
+       whatever their time. */
+    "ALTER TABLE publications ADD COLUMN shelf INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE publications ADD COLUMN shelf_bytes INTEGER NOT NULL DEFAULT 0;"
+    "CREATE INDEX publications_kept ON publications (channel, shelf, seq)"
+    "  WHERE shelf > 1 AND unfinished = 0;"
+    "CREATE TABLE channel_shelves ("
+    "  channel TEXT PRIMARY KEY,"
+    "  publications INTEGER NOT NULL,"
+    "  bytes INTEGER NOT NULL) WITHOUT ROWID;"
+    "ALTER TABLE subscriptions ADD COLUMN dropped INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE subscriptions ADD COLUMN newer INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE subscriptions SET newer = (SELECT coalesce(max(seq), 0) + 1 FROM envelopes);"
+    "CREATE INDEX subscriptions_dropped ON subscriptions (channel) WHERE dropped > 0;",
 };
 
 int handoff_migrate_newest(void)

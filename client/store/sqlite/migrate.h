@@ -19,7 +19,8 @@ enum {
     HANDOFF_SCHEMA_HANDED_OFF = 17,
     HANDOFF_SCHEMA_DECISIONS = 18,
     HANDOFF_SCHEMA_CHANNELS = 19,
-    HANDOFF_SCHEMA_CHANNEL_RECEIVED = 25
+    HANDOFF_SCHEMA_CHANNEL_RECEIVED = 25,
+    HANDOFF_SCHEMA_SHELVES = 28
 };
 
 /* The schema version this program writes: the number of steps. */

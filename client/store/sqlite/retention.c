@@ -23,6 +23,7 @@
 #include "client/store/sqlite/body_files.h"
 #include "client/store/sqlite/contribution_rows.h"
 #include "client/store/sqlite/retained_size.h"
+#include "client/store/sqlite/shelves.h"
 #include "client/store/sqlite/task_index.h"
 #include "lib/base/error.h"
 
@@ -99,7 +100,9 @@ static const char *const removals[] = {
 enum handoff_code handoff_retention_remove(struct handoff_db *db, int64_t seq,
                                            struct handoff_error *error)
 {
-    enum handoff_code code = handoff_contribution_leave(db, seq, error);
+    enum handoff_code code = handoff_shelves_note_unread(db, seq, error);
+    if (code == HANDOFF_OK)
+        code = handoff_contribution_leave(db, seq, error);
     if (code == HANDOFF_OK)
         code = handoff_body_files_release(db, seq, error);
     for (size_t i = 0; i < sizeof removals / sizeof *removals && code == HANDOFF_OK; i++)
@@ -180,7 +183,9 @@ enum handoff_code handoff_retention_remove_body(struct handoff_db *db, int64_t s
                                                 struct handoff_error *error)
 {
     bool inside = false;
-    enum handoff_code code = handoff_contribution_keep_body(db, seq, error);
+    enum handoff_code code = handoff_shelves_note_unread(db, seq, error);
+    if (code == HANDOFF_OK)
+        code = handoff_contribution_keep_body(db, seq, error);
     if (code == HANDOFF_OK)
         code = is_inside(db, seq, &inside, error);
     if (code == HANDOFF_OK && inside) {

@@ -14,13 +14,16 @@
 /* ---- writing -------------------------------------------------------------------------------- */
 
 static enum handoff_code put_subscription(struct handoff_db *db,
-                                          const struct handoff_stored_subscription *row,
+                                          struct handoff_stored_subscription *row,
                                           struct handoff_error *error)
 {
     sqlite3_stmt *put = handoff_db_statement(
         db,
-        "INSERT OR REPLACE INTO subscriptions (channel, receiver, state, at, from_at, position)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT OR REPLACE INTO subscriptions"
+        " (channel, receiver, state, at, from_at, position, dropped, newer) VALUES"
+        " (?1, ?2, ?3, ?4, ?5, ?6, ?7,"
+        "  iif(?8 > 0, ?8, (SELECT coalesce(max(seq), 0) + 1 FROM envelopes)))"
+        " RETURNING newer",
         error);
     if (!put)
         return handoff_db_failure(db, NULL);
@@ -30,7 +33,11 @@ static enum handoff_code put_subscription(struct handoff_db *db,
     sqlite3_bind_int64(put, 4, row->at_ms);
     sqlite3_bind_int64(put, 5, row->from_ms);
     sqlite3_bind_int64(put, 6, row->position);
-    return handoff_db_do(db, put, error);
+    sqlite3_bind_int64(put, 7, row->dropped);
+    sqlite3_bind_int64(put, 8, row->newer);
+    if (handoff_db_row(put))
+        row->newer = sqlite3_column_int64(put, 0);
+    return handoff_db_end(db, put, error);
 }
 
 static enum handoff_code remove_subscription(struct handoff_db *db,
@@ -49,7 +56,7 @@ static enum handoff_code remove_subscription(struct handoff_db *db,
 static enum handoff_code run_subscribe(struct handoff_store_job *job, struct handoff_db *db,
                                        struct handoff_error *error)
 {
-    const struct handoff_store_subscribe *put = (const void *)job;
+    struct handoff_store_subscribe *put = (void *)job;
     return put->row.state == HANDOFF_SUBSCRIPTION_NONE ? remove_subscription(db, &put->row, error)
                                                        : put_subscription(db, &put->row, error);
 }
@@ -104,7 +111,9 @@ static void visit_subscription(sqlite3_stmt *row,
         .state = (enum handoff_subscription_state)sqlite3_column_int(row, 2),
         .at_ms = sqlite3_column_int64(row, 3),
         .from_ms = sqlite3_column_int64(row, 4),
-        .position = sqlite3_column_int64(row, 5)};
+        .position = sqlite3_column_int64(row, 5),
+        .dropped = sqlite3_column_int64(row, 6),
+        .newer = sqlite3_column_int64(row, 7)};
     visit(arg, &found);
 }
 
@@ -119,8 +128,8 @@ enum handoff_code handoff_store_visit_subscriptions(
     enum handoff_code code = HANDOFF_ERR_STORE_IO;
     sqlite3_stmt *select = handoff_db_statement(
         db,
-        "SELECT channel, receiver, state, at, from_at, position FROM subscriptions"
-        " ORDER BY channel, receiver",
+        "SELECT channel, receiver, state, at, from_at, position, dropped, newer"
+        " FROM subscriptions ORDER BY channel, receiver",
         error);
     if (select) {
         while (handoff_db_row(select))
@@ -137,7 +146,7 @@ enum handoff_code handoff_store_visit_subscriptions(
 static const char select_missed[] =
     "SELECT p.seq, e.id FROM publications p JOIN envelopes e ON e.seq = p.seq"
     " WHERE p.channel = ?1 AND p.seq > ?2 AND (p.at >= ?3 OR p.seq >= ?6) AND p.source <> ?4"
-    " AND p.named = 0"
+    " AND p.named = 0 AND p.shelf >= 0"
     " AND e.body <> '' AND NOT EXISTS (SELECT 1 FROM channel_deliveries d"
     "  WHERE d.publication = p.seq AND d.receiver = ?4)"
     " AND NOT EXISTS (SELECT 1 FROM channel_received r"
@@ -152,29 +161,17 @@ static void read_missed_row(sqlite3_stmt *row, struct handoff_stored_missed *mis
         memcpy(missed->id.bytes, id.data, id.size);
 }
 
-/* A clock that is set back gives new publications older times than they may have. */
-static enum handoff_code note_what_is_newer(struct handoff_db *db,
-                                            struct handoff_stored_subscription *of,
-                                            struct handoff_error *error)
-{
-    if (of->newer > 0)
-        return HANDOFF_OK;
-    return handoff_db_number(db, "SELECT coalesce(max(seq), 0) + 1 FROM envelopes", &of->newer,
-                             error);
-}
-
 enum handoff_code handoff_store_list_missed(struct handoff_store *store,
-                                            struct handoff_stored_subscription *of, size_t limit,
-                                            struct handoff_stored_missed *list, size_t *count,
-                                            struct handoff_error *error)
+                                            const struct handoff_stored_subscription *of,
+                                            size_t limit, struct handoff_stored_missed *list,
+                                            size_t *count, struct handoff_error *error)
 {
     *count = 0;
     struct handoff_db *db = handoff_store_reader(store, error);
     if (!db)
         return error ? error->code : HANDOFF_ERR_STORE_IO;
-    enum handoff_code code = note_what_is_newer(db, of, error);
-    sqlite3_stmt *select =
-        code == HANDOFF_OK ? handoff_db_statement(db, select_missed, error) : NULL;
+    enum handoff_code code = HANDOFF_ERR_STORE_IO;
+    sqlite3_stmt *select = handoff_db_statement(db, select_missed, error);
     if (select) {
         handoff_db_bind_text(select, 1, of->channel);
         sqlite3_bind_int64(select, 2, of->position);
@@ -185,7 +182,7 @@ enum handoff_code handoff_store_list_missed(struct handoff_store *store,
         while (*count < limit && handoff_db_row(select))
             read_missed_row(select, &list[(*count)++]);
         code = handoff_db_end(db, select, error);
-    } else if (code == HANDOFF_OK) {
+    } else {
         code = handoff_db_failure(db, NULL);
     }
     handoff_store_reader_done(store, db);

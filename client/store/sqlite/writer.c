@@ -43,6 +43,7 @@
 #include "client/store/sqlite/decision_rows.h"
 #include "client/store/sqlite/migrate.h"
 #include "client/store/sqlite/retention.h"
+#include "client/store/sqlite/shelves.h"
 #include "client/store/sqlite/store_internal.h"
 #include "client/store/sqlite/task_index.h"
 #include "lib/base/check.h"
@@ -734,9 +735,18 @@ static void move_retention_clock(struct handoff_store *store, int64_t save_after
                                         NULL);
 }
 
+/* true: there may be more to let go. */
+static bool retain_shelves(struct handoff_store *store)
+{
+    struct handoff_shelves_step step = {.options = &store->options,
+                                        .now_ms = store->retention_clock.now_ms};
+    return handoff_shelves_step(&store->writer, &step, NULL) == HANDOFF_OK && step.let_go > 0;
+}
+
 static void retain(struct handoff_store *store, int64_t now_ns)
 {
     move_retention_clock(store, CLOCK_SAVED_MS);
+    const bool let_go = retain_shelves(store);
     struct handoff_retention limits = {.age_ms = store->options.retention_age_ms,
                                        .body_bytes = store->options.retention_bytes,
                                        .row_bytes = store->options.retention_rows_bytes};
@@ -748,7 +758,9 @@ static void retain(struct handoff_store *store, int64_t now_ns)
     if (code == HANDOFF_OK)
         code = tidy_bodies(store, &more);
     retain_decisions(store);
-    store->retention_more = code == HANDOFF_OK && (removed.envelopes + removed.bodies > 0 || more);
+    (void)!handoff_shelves_tell_unread(&store->writer, &store->options, NULL);
+    store->retention_more =
+        code == HANDOFF_OK && (removed.envelopes + removed.bodies > 0 || more || let_go);
     store->unmeasured |= store->retention_more;
     store->unretained -= store->unretained < CAME_FOR_A_STEP ? store->unretained : CAME_FOR_A_STEP;
     if (!store->retention_more)
