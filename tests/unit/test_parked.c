@@ -192,6 +192,54 @@ static void test_only_one_decides(void **state)
     handoff_waiter_withdraw(&sender.waiter);
 }
 
+/* The first holds it, as an edit does, and the second waits for what becomes of that. */
+static void hold_and_decide(struct sender *first, struct sender *second)
+{
+    park(first);
+    handoff_engine_hold(stage.lane, &first->submission.id, &first->waiter);
+    assert_int_equal(until_decided(first), HANDOFF_OK);
+    prepare(second, "coder", 0);
+    temp_envelope_free(&second->envelope);
+    second->submission.id = first->submission.id;
+    handoff_engine_decide(stage.lane, &second->submission.id, HANDOFF_DECISION_DISCARD,
+                          base_span(NULL, 0), NULL, &second->waiter);
+    while (TAILQ_EMPTY(&stage.lane->contenders))
+        turn();
+    assert_false(second->decided);
+}
+
+static void test_the_second_decides_where_the_first_let_it_go(void **state)
+{
+    (void)state;
+    static struct sender first, second;
+    hold_and_decide(&first, &second);
+    handoff_engine_let_go(&first.waiter);
+    assert_int_equal(until_decided(&second), HANDOFF_OK);
+    until_settled(&second);
+    stored(&first, HANDOFF_STATE_DISCARDED);
+}
+
+static void test_the_second_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    static struct sender first, second;
+    hold_and_decide(&first, &second);
+    let_pass(6000);
+    assert_int_equal(until_decided(&second), HANDOFF_ERR_CONFLICT);
+    handoff_engine_let_go(&first.waiter);
+    stored(&first, HANDOFF_STATE_PARKED);
+}
+
+static void test_a_stop_ends_the_wait_of_the_second(void **state)
+{
+    (void)state;
+    static struct sender first, second;
+    hold_and_decide(&first, &second);
+    restart();
+    assert_int_equal(until_decided(&second), HANDOFF_ERR_SHUTTING_DOWN);
+    stored(&first, HANDOFF_STATE_PARKED);
+}
+
 /* ---- two decide at the same time, on two lanes -------------------------------------------------
  */
 
@@ -237,8 +285,10 @@ static void decide_meanwhile(void)
         .decided = decided_meanwhile, .accepted = nothing, .settled = nothing};
     handoff_engine_decide(meanwhile.lane, id, meanwhile.decision, base_span(NULL, 0), &no_use,
                           &meanwhile.waiter);
-    while (!meanwhile.decided)
+    while (!meanwhile.decided) {
+        let_pass(100); /* it waits for the first, which stands still */
         run_lane(meanwhile.lane);
+    }
     while (meanwhile.code == HANDOFF_OK &&
            handoff_live_state(handoff_engine_live(stage.engine), id) != 0)
         run_lane(meanwhile.lane);
@@ -586,6 +636,9 @@ int main(void)
         STAGED(test_acknowledged_after_all),
         STAGED(test_a_late_word_of_the_agent_ends_the_parking),
         STAGED(test_only_one_decides),
+        STAGED(test_the_second_decides_where_the_first_let_it_go),
+        STAGED(test_the_second_does_not_wait_for_ever),
+        STAGED(test_a_stop_ends_the_wait_of_the_second),
         STAGED(test_two_lanes_decide),
         STAGED(test_acknowledged_while_it_is_replayed),
         STAGED(test_acknowledged_while_it_is_discarded),
