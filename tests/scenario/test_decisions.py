@@ -212,7 +212,7 @@ class Once(Case):
         return self.caller.call("DELETE", f"/v1/parked/{handoff}?reason=no", Handoff_Decided_By=name)
 
     def assert_told(self, handoff, replies):
-        """One decided; all others were told that, and by whom."""
+        """One decided; all others were told which decision it was, and its author."""
         refused = [reply for reply in replies if reply.status != 200]
         self.assertEqual([reply.status for reply in refused], [409] * (len(replies) - 1), replies)
         decision = self.only(handoff)
