@@ -336,6 +336,8 @@ static bool add_lacking(struct handoff_assembly *assembly)
     for (size_t i = 0; i < resolve->missing_count; i++)
         add_missing(assembly, resolve->missing[i], HANDOFF_ABSENCE_NOT_FOUND);
     assembly->search_failed = resolve->incomplete;
+    if (resolve->more_pins)
+        add_missing(assembly, base_span_text(all_pinned), HANDOFF_ABSENCE_SEARCH_INCOMPLETE);
     if (resolve->incomplete)
         add_missing(assembly, base_span_text(all_recent), HANDOFF_ABSENCE_SEARCH_INCOMPLETE);
     return true;

@@ -83,6 +83,7 @@ enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,
     resolve->found = NULL;
     resolve->missing = NULL;
     resolve->found_count = resolve->missing_count = 0;
+    resolve->more_pins = false;
     if (!able || !within(&resolve->call, "memory_ids", resolve->id_count, 0, spine->limits.ids) ||
         !within(&resolve->call, "include_recent", resolve->recent, 0, spine->limits.recent))
         return refused();

@@ -187,6 +187,7 @@ struct handoff_spine_resolve {
     size_t found_count;
     struct base_span *missing; /* ids that are not there, in the order they were asked for */
     size_t missing_count;
+    bool more_pins;  /* there are more pinned ones than were found */
     bool incomplete; /* not all were looked at for the recent ones: it was cut, they kept changing,
                         or there is no whole index yet */
 };

@@ -94,9 +94,19 @@ class Finding(Case):
             self.server.store(f"p{i}", "x", pinned=True)
         began = time.monotonic()
         envelope = self.chain.hand("researcher", "analyst", include_pins=True)
-        self.assertEqual(list(missing(envelope)), [])
+        self.assertEqual({name: entry["reason"] for name, entry in missing(envelope).items()}, {"*pinned": "search_incomplete"})
         self.assertEqual(set(memories(envelope)), {f"p{i}" for i in range(256)})
         self.assertLess(time.monotonic() - began, 5)
+
+    def test_pins_beyond_the_page_of_the_server_do_not_vanish(self):
+        pinned = {**TABLE["operations"]["pinned"], "more": "/left"}
+        self.start({**TABLE, "operations": {**TABLE["operations"], "pinned": pinned}})
+        self.server.store("pin-1", pinned=True)
+        answer = self.server.answer
+        for left, lacking in ((None, []), (False, []), ("", []), (0, []), (True, ["*pinned"]), ("cursor", ["*pinned"]), (3, ["*pinned"])):
+            self.server.answer = lambda *asked, left=left: (lambda status, body: (status, {**body, "left": left}))(*answer(*asked))
+            envelope = self.chain.hand("researcher", "analyst", new_chain=True, include_pins=True)
+            self.assertEqual((list(memories(envelope)), list(missing(envelope))), (["pin-1"], lacking), left)
 
     def test_only_the_scopes_of_the_request_are_seen(self):
         self.start()

@@ -62,6 +62,8 @@ static void test_what_is_wrong_is_named_with_its_place(void **unused)
          "operations.get.memories"},
         {WITH("\"get\":{\"method\":\"GET\",\"path\":\"/m\",\"memories\":\"/a~2\"}"),
          "operations.get.memories"},
+        {WITH("\"get\":{\"method\":\"GET\",\"path\":\"/m\",\"more\":\"next\"}"),
+         "operations.get.more"},
         {WITH("\"get\":{\"method\":\"POST\",\"path\":\"/m\",\"body\":{\"a\":[\"{idd}\"]}}"),
          "operations.get.body"},
         {WITH("\"get\":{\"method\":\"POST\",\"path\":\"/m\",\"body\":\"{content}\"}"),

@@ -21,7 +21,7 @@ const char handoff_http_usual_table[] =
     "\"recent\":{\"method\":\"GET\",\"path\":\"/v1/memories?recent={limit}\","
     "\"memories\":\"/items\"},"
     "\"pinned\":{\"method\":\"GET\",\"path\":\"/v1/memories?pinned=true&limit={limit}\","
-    "\"memories\":\"/items\"},"
+    "\"memories\":\"/items\",\"more\":\"/next\"},"
     "\"put\":{\"method\":\"PUT\",\"path\":\"/v1/memories/"
     "{id}\",\"body\":{\"content\":\"{content}\","
     "\"summary\":\"{summary}\",\"importance\":\"{importance}\",\"tags\":\"{tags}\","
@@ -201,14 +201,14 @@ static enum handoff_remote_verdict judge_http(const struct handoff_remote_row *r
     return HANDOFF_REMOTE_ANSWERED;
 }
 
-static const char *const http_row_keys[] = {"method", "path", "body", "memories"};
+static const char *const http_row_keys[] = {"method", "path", "body", "memories", "more"};
 
 const struct handoff_remote_wire handoff_http_wire = {
     .kind = "http",
     .accept = "Accept: application/json",
     .row_keys = http_row_keys,
-    .row_key_count = 4,
-    .row_keys_text = "method, path, body and memories",
+    .row_key_count = 5,
+    .row_keys_text = "method, path, body, memories and more",
     .template_key = "body",
     .read_row = read_http_row,
     .compose = compose_http,

@@ -252,6 +252,7 @@ static void note_answer_of_remote(struct layering *layering)
     renew_copies(layering);
     layering->searchless = inner->incomplete && inner->recent > 0;
     layering->outer->incomplete = layering->outer->incomplete || inner->incomplete;
+    layering->outer->more_pins = inner->more_pins;
 }
 
 static void note_answer_of_local(struct layering *layering)

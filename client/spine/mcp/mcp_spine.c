@@ -184,14 +184,14 @@ static enum handoff_remote_verdict judge_mcp(const struct handoff_remote_row *ro
     return HANDOFF_REMOTE_FAILED;
 }
 
-static const char *const mcp_row_keys[] = {"tool", "arguments", "memories", "absent"};
+static const char *const mcp_row_keys[] = {"tool", "arguments", "memories", "more", "absent"};
 
 const struct handoff_remote_wire handoff_mcp_wire = {
     .kind = "mcp",
     .accept = "Accept: application/json, text/event-stream",
     .row_keys = mcp_row_keys,
-    .row_key_count = 4,
-    .row_keys_text = "tool, arguments, memories and absent",
+    .row_key_count = 5,
+    .row_keys_text = "tool, arguments, memories, more and absent",
     .template_key = "arguments",
     .read_row = read_mcp_row,
     .compose = compose_mcp,

@@ -90,7 +90,7 @@ static enum handoff_code read_old(struct changing *changing, struct base_span id
     yyjson_val *values;
     *exists = false;
     switch (handoff_remote_read_answer(changing->spine, handoff_remote_lookup(changing->spine),
-                                       &changing->request, &changing->arena, &values,
+                                       &changing->request, &changing->arena, &values, NULL,
                                        &changing->of->error)) {
     case HANDOFF_REMOTE_ANSWERED:
         return read_old_of(changing, values, id, old, exists);
@@ -217,7 +217,7 @@ static enum handoff_remote_operation change_of(const struct changing *changing)
 static void take_change_answer(struct changing *changing)
 {
     if (handoff_remote_read_answer(changing->spine, change_of(changing), &changing->request,
-                                   &changing->arena, NULL,
+                                   &changing->arena, NULL, NULL,
                                    &changing->of->error) == HANDOFF_REMOTE_FAILED)
         changing->call.failed = true;
 }

@@ -171,14 +171,24 @@ static bool take_memory_values(struct finding *finding, yyjson_val *values,
     return taken;
 }
 
+static void note_more_pins(struct finding *finding, enum handoff_remote_operation operation,
+                           yyjson_val *values, bool more)
+{
+    if (operation == HANDOFF_REMOTE_PINNED &&
+        (more || yyjson_arr_size(values) > most_values(finding->resolve, operation)))
+        finding->resolve->more_pins = true;
+}
+
 static enum handoff_code take_answer_of(struct finding *finding, size_t which,
                                         struct handoff_error *error)
 {
     yyjson_val *values;
+    bool more = false;
     switch (handoff_remote_read_answer(finding->spine, finding->operations[which],
                                        &finding->requests[which], finding->resolve->arena, &values,
-                                       error)) {
+                                       &more, error)) {
     case HANDOFF_REMOTE_ANSWERED:
+        note_more_pins(finding, finding->operations[which], values, more);
         return take_memory_values(finding, values, finding->operations[which])
                    ? HANDOFF_OK
                    : handoff_error_no_memory(error);

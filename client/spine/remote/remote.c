@@ -99,17 +99,29 @@ static enum handoff_remote_verdict find_values(const struct handoff_remote_spine
     return HANDOFF_REMOTE_FAILED;
 }
 
+/* Anything but nothing: a cursor, true, a number of memories that are left. */
+static bool says_more(const struct handoff_remote_row *row, yyjson_val *document)
+{
+    yyjson_val *said =
+        row->more.data ? yyjson_ptr_getn(document, row->more.data, row->more.size) : NULL;
+    int64_t left = 0;
+    return yyjson_is_true(said) || (yyjson_is_str(said) && yyjson_get_len(said) > 0) ||
+           (base_json_whole(said, &left) && left > 0);
+}
+
 enum handoff_remote_verdict handoff_remote_read_answer(const struct handoff_remote_spine *spine,
                                                        enum handoff_remote_operation operation,
                                                        const struct handoff_remote_request *request,
                                                        struct base_arena *arena,
-                                                       yyjson_val **values,
+                                                       yyjson_val **values, bool *more,
                                                        struct handoff_error *error)
 {
     struct handoff_remote_answer answer = {0};
     const char *name = handoff_remote_operation_name(operation);
     const enum handoff_remote_verdict verdict =
         spine->wire->judge(&spine->table.rows[operation], operation, request, arena, &answer);
+    if (more)
+        *more = answer.document && says_more(&spine->table.rows[operation], answer.document);
     if (verdict == HANDOFF_REMOTE_ANSWERED && !handoff_remote_changes(operation))
         return find_values(spine, operation, answer.document, values, error);
     if (verdict == HANDOFF_REMOTE_REFUSED && handoff_remote_changes(operation))
@@ -136,7 +148,7 @@ static bool is_probe_answered(void *context, const struct handoff_remote_request
     yyjson_val *values;
     base_arena_init(&arena, 0);
     const enum handoff_remote_verdict verdict = handoff_remote_read_answer(
-        spine, handoff_remote_lookup(spine), request, &arena, &values, &error);
+        spine, handoff_remote_lookup(spine), request, &arena, &values, NULL, &error);
     base_arena_free(&arena);
     return verdict != HANDOFF_REMOTE_FAILED; /* the id may not be one that the server allows */
 }

@@ -37,13 +37,13 @@ void handoff_remote_make_request(const struct handoff_remote_spine *spine,
                                  struct handoff_remote_request *request);
 
 /* What was answered. *values, where something is to be read, is what the row's pointer leads to: a
-   memory, or an array of them. Without them, and but for
-   ABSENT, the error is set. On the exchange's thread. */
+   memory, or an array of them; *more (or NULL) whether the answer says that there are more. Without
+   values, and but for ABSENT, the error is set. On the exchange's thread. */
 enum handoff_remote_verdict handoff_remote_read_answer(const struct handoff_remote_spine *spine,
                                                        enum handoff_remote_operation operation,
                                                        const struct handoff_remote_request *request,
                                                        struct base_arena *arena,
-                                                       yyjson_val **values,
+                                                       yyjson_val **values, bool *more,
                                                        struct handoff_error *error);
 
 enum handoff_code handoff_remote_unavailable(const char *operation, const char *why,

@@ -163,7 +163,8 @@ static enum handoff_code read_table_row(const struct handoff_remote_wire *wire, 
                                         const char *place, bool puts,
                                         struct handoff_remote_row *row, struct handoff_error *error)
 {
-    yyjson_val *memories = yyjson_obj_get(object, "memories");
+    yyjson_val *memories = yyjson_obj_get(object, "memories"),
+               *more = yyjson_obj_get(object, "more");
     if (!yyjson_is_obj(object))
         return handoff_remote_refuse_entry(place, "", "wrong type", NULL, "an object", error);
     enum handoff_code code = refuse_unknown_keys(object, place, wire->row_keys, wire->row_key_count,
@@ -177,6 +178,8 @@ static enum handoff_code read_table_row(const struct handoff_remote_wire *wire, 
         code = check_template(wire, place, row->template, puts, error);
     if (code == HANDOFF_OK && memories)
         code = read_pointer(memories, place, "memories", &row->memories, error);
+    if (code == HANDOFF_OK && more)
+        code = read_pointer(more, place, "more", &row->more, error);
     return code;
 }
 

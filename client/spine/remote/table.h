@@ -52,6 +52,7 @@ struct handoff_remote_row {
     bool exists;               /* false: the spine cannot do it */
     yyjson_val *template;      /* of what is sent; NULL: nothing */
     struct base_span memories; /* pointer to what is answered: one memory, or an array of them */
+    struct base_span more;     /* pointer to what says that there are more; absent: nothing does */
 
     /* http */
     const char *method;
