@@ -265,7 +265,7 @@ class Recovery(Case):
         self.server.trouble = self.server.fails
         answer = self.recover(envelope, "ms-1", "ms-2")
         self.assertEqual([(found["content"], found["stale"]) for found in answer["found"]], [("first", True)])
-        self.assertEqual(answer["missing"], [{"id": "ms-2", "reason": "spine_unavailable"}])
+        self.assertEqual(answer["missing"], [{"id": "ms-2", "reason": "spine_unavailable", "detail": "get_many: status 500"}])
         self.assertEqual((self.recovered("stale"), self.recovered("recovered")), (1, 0))
         self.server.trouble = None
         eventually(lambda: "stale" not in self.recover(envelope, "ms-1")["found"][0], "the spine is back")
