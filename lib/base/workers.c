@@ -9,20 +9,16 @@
 #include "lib/base/workers.h"
 
 #include <pthread.h>
-#include <sched.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "lib/base/serving.h"
 
 enum {
     WORKERS_MAGIC = 0x776f726b,
     THREADS_MAX = 8,
-    NICENESS = 10, /* a tenth of what a loop gets where both want the same processor */
 };
 
 /* An arena that is to be freed; in itself. */
@@ -46,14 +42,6 @@ struct base_workers {
 };
 
 /* ---- on a worker ----------------------------------------------------------------------------- */
-
-/* Best effort: where it is not allowed, the work is only less polite. */
-static void lower_priority(void)
-{
-    const struct sched_param none = {0};
-    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICENESS);
-}
 
 static void dequeue_work(struct base_workers *workers, struct base_work *work)
 {
@@ -104,7 +92,7 @@ static void *worker_main(void *argument)
     struct base_workers *workers = argument;
     struct base_work *work;
     (void)pthread_setname_np(pthread_self(), "worker");
-    lower_priority();
+    base_thread_gives_way();
     while ((work = take_work(workers))) {
         work->run(work);
         work->mail.deliver = work_ended;

@@ -17,6 +17,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "lib/base/serving.h"
 
 enum {
     COPIES_MAGIC = 0x636f7079,
@@ -322,6 +323,7 @@ static void *run_copies_thread(void *argument)
 {
     struct handoff_copies *copies = argument;
     struct copies_letters letters = STAILQ_HEAD_INITIALIZER(letters);
+    base_thread_gives_way();
     while (take_letters(copies, &letters))
         write_letters(copies, &letters);
     return NULL;

@@ -6,31 +6,19 @@
  * is closed.
  */
 #include <errno.h>
-#include <sched.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "client/spine/embedded/index_internal.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
+#include "lib/base/serving.h"
 
 enum {
-    POLITENESS = 10,
     READ_AT_ONCE = 4 * SEARCH_SEAL_DOCUMENTS,
     RECORD_EVERY = SEARCH_SEAL_DOCUMENTS, /* removed memories; the next start goes through them */
     AGAIN_AFTER_S = 1,
     AGAIN_AT_MOST_S = 5 * 60,
 };
-
-/* Best effort: where it is not allowed, the work is only less polite. */
-static void be_polite(void)
-{
-    const struct sched_param none = {0};
-    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), POLITENESS);
-}
 
 static bool is_stopping(const struct handoff_memory_index *index)
 {
@@ -161,7 +149,7 @@ static void *index_main(void *argument)
 {
     struct handoff_memory_index *index = argument;
     struct handoff_error error;
-    be_polite();
+    base_thread_gives_way();
     pthread_mutex_lock(&index->lock);
     while (!is_stopping(index)) {
         index->idle = !index->wanted;
