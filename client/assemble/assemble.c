@@ -120,13 +120,32 @@ enum {
     WORKER_TIMEOUT_MS = 30 * 1000, /* as long as a sender's usual patience */
 };
 
-/* Runs stages until all are done or one waits; anywhere. */
-static void compute(struct handoff_assembly *assembly)
+/* Memories that were found are sorted out before they are counted. */
+static bool is_for_worker(const struct handoff_assembly *assembly)
+{
+    const size_t uncounted = assembly->resolved ? 0 : assembly->uncounted;
+    return assembly->base && assembly->with->workers &&
+           (uncounted > UNCOUNTED_ON_LOOP || assembly->size > SIZE_ON_LOOP);
+}
+
+/* Of an assembly that asks for nothing, and is handed to a worker instead. */
+static bool ask_for_nothing(struct handoff_assembly *assembly)
+{
+    (void)assembly;
+    return false;
+}
+
+/* Runs stages until all are done or one waits, or the next is one for a worker; anywhere. */
+static void compute(struct handoff_assembly *assembly, bool on_loop)
 {
     const struct base_clock *clock = assembly->with->clock;
     if (!assembly->stage_began_ns)
         assembly->stage_began_ns = base_monotonic_ns(clock);
     while (assembly->stage < HANDOFF_STAGES) {
+        if (on_loop && is_for_worker(assembly)) {
+            assembly->ask = ask_for_nothing;
+            return;
+        }
         enum handoff_progress progress = stages[assembly->stage].run(assembly);
         if (progress == HANDOFF_PROGRESS_ASK)
             return;
@@ -176,7 +195,7 @@ static char *copy_for_delivery(const struct base_buffer *text)
 static void compute_on_worker(struct base_work *work)
 {
     struct handoff_assembly *assembly = assembly_of_work(work);
-    compute(assembly);
+    compute(assembly, false);
     if (!assembly->over || assembly->error.code != HANDOFF_OK)
         return;
     assembly->own_envelope = copy_for_delivery(&assembly->out);
@@ -210,12 +229,6 @@ static bool hand_to_worker(struct handoff_assembly *assembly)
     return handoff_refuse_long_request(&assembly->error) == HANDOFF_OK;
 }
 
-static bool is_for_worker(const struct handoff_assembly *assembly)
-{
-    return assembly->base && assembly->with->workers &&
-           (assembly->uncounted > UNCOUNTED_ON_LOOP || assembly->size > SIZE_ON_LOOP);
-}
-
 /* ---- on the loop ---------------------------------------------------------------------------- */
 
 /* True: it is over. */
@@ -225,7 +238,7 @@ static bool run_on(struct handoff_assembly *assembly)
         return fail_unwanted(assembly) != HANDOFF_OK;
     if (is_for_worker(assembly))
         return !hand_to_worker(assembly);
-    compute(assembly);
+    compute(assembly, true);
     return ask_and_go_on(assembly);
 }
 
