@@ -29,6 +29,7 @@ enum handoff_code handoff_loop_open_on(struct handoff_loop **loop, struct handof
         return code;
     }
     made->lane->host = made;
+    handoff_spine_join(client->spine, made->lane->loop);
     *loop = made;
     return HANDOFF_OK;
 }
@@ -75,6 +76,7 @@ void handoff_loop_close(struct handoff_loop **loop)
         return;
     BASE_CHECK_MAGIC(dying, HANDOFF_LOOP_MAGIC);
     handoff_loop_stop(dying);
+    handoff_spine_leave(dying->client->spine, dying->lane->loop);
     while (dying->pending > 0)
         base_mailbox_wait(dying->lane->mailbox, -1);
     handoff_lane_free(&dying->lane);

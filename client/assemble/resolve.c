@@ -14,6 +14,7 @@
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/json.h"
+#include "lib/base/sort.h"
 
 /* Names that no memory can have: they represent memories of unknown number. */
 static const char all_pinned[] = "*pinned", all_recent[] = "*recent";
@@ -86,7 +87,7 @@ static struct handoff_reference *list_references(struct handoff_assembly *assemb
         all[i] = (struct handoff_reference){.id = base_json_span(items->at[i].value),
                                             .item = &items->at[i],
                                             .asked = items->at[i].from == &assembly->ledger.own};
-    qsort(all, items->count, sizeof *all, compare_references);
+    base_sort(all, items->count, sizeof *all, compare_references);
     yyjson_arr_foreach(assembly->request.memory_ids, i, n, named)
     {
         struct handoff_reference *known = find_reference(all, items->count, base_json_span(named));
@@ -361,7 +362,7 @@ static bool sort_out(struct handoff_assembly *assembly)
         slot->content_stays = reason != HANDOFF_ABSENCE_NONE;
         assembly->nslots++;
     }
-    qsort(assembly->slots, assembly->nslots, sizeof(*assembly->slots), compare_slots);
+    base_sort(assembly->slots, assembly->nslots, sizeof(*assembly->slots), compare_slots);
     return true;
 }
 

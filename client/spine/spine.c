@@ -117,6 +117,18 @@ bool handoff_spine_is_complete(struct handoff_spine *spine)
     return !spine->driver->is_complete || spine->driver->is_complete(spine);
 }
 
+void handoff_spine_join(struct handoff_spine *spine, struct base_loop *loop)
+{
+    if (spine->driver->join)
+        spine->driver->join(spine, loop);
+}
+
+void handoff_spine_leave(struct handoff_spine *spine, struct base_loop *loop)
+{
+    if (spine->driver->leave)
+        spine->driver->leave(spine, loop);
+}
+
 bool handoff_spine_is_up(struct handoff_spine *spine, unsigned failures)
 {
     BASE_CHECK_MAGIC(spine, SPINE_MAGIC);

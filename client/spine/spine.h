@@ -37,6 +37,8 @@
 #include "lib/base/mailbox.h"
 #include "lib/base/span.h"
 
+struct base_loop;
+
 /* ---- memories ------------------------------------------------------------------------------ */
 
 struct handoff_memory {
@@ -224,6 +226,11 @@ enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
    memory only. */
 bool handoff_spine_is_complete(struct handoff_spine *spine);
 
+/* A loop whose calls need no other thread from now on, if the driver can do that; until it leaves,
+   before it is freed. Calls that are under way then end as mail. Not from within a turn. */
+void handoff_spine_join(struct handoff_spine *spine, struct base_loop *loop);
+void handoff_spine_leave(struct handoff_spine *spine, struct base_loop *loop);
+
 /* So many calls that failed in a row, and none answered since, mean that it is down. */
 enum { HANDOFF_SPINE_DOWN_AFTER = 5 };
 
@@ -387,6 +394,9 @@ struct handoff_spine_driver {
     const char *(*lacks)(struct handoff_spine *);
     /* What is done where it lacks something. NULL: such calls are rejected. */
     const char *(*instead)(struct handoff_spine *);
+    /* Both NULL: it is the same to it which loop asks. */
+    void (*join)(struct handoff_spine *, struct base_loop *);
+    void (*leave)(struct handoff_spine *, struct base_loop *);
     int64_t (*copies_bytes)(struct handoff_spine *); /* NULL: it keeps no copies */
     void (*close)(struct handoff_spine *);           /* frees it */
 };

@@ -31,7 +31,8 @@ enum {
     TRANSFERS_MAGIC = 0x63757278u,
     TRANSFER_MAGIC = 0x78666572u,
     RECEIVE_BUFFER = 1024, /* an acknowledgement is short, and each waiting transfer has a buffer */
-    ACK_HEADER_MAX = 80,   /* longer than any handoff id, so a truncated one never matches */
+    LONG_ANSWER_BUFFER = 16 * 1024,
+    ACK_HEADER_MAX = 80, /* longer than any handoff id, so a truncated one never matches */
 };
 
 /* Of names in other alphabets, name servers know the form in ASCII. */
@@ -68,7 +69,7 @@ struct curl_transfer {
     bool ack_header_seen;
     char retry_after[HANDOFF_RETRY_AFTER_SIZE]; /* "": none */
     struct base_buffer body;
-    struct curl_slist headers[HANDOFF_TRANSPORT_HEADERS_MAX + 1];
+    struct curl_slist headers[HANDOFF_TRANSPORT_HEADERS_MAX + 2];
 };
 
 TAILQ_HEAD(curl_transfer_list, curl_transfer);
@@ -196,6 +197,7 @@ static void read_curl_answer(struct curl_transfer *transfer, const struct handof
     *answer = (struct handoff_answer){0};
     if (failure->fault != HANDOFF_FAULT_NONE) {
         answer->failure = handoff_fault_result(failure->fault);
+        answer->fault = failure->fault;
         answer->shortage = handoff_fault_shortage(failure->fault);
         return;
     }
@@ -233,9 +235,7 @@ static bool set_transfer_defaults(struct curl_transfer *transfer)
     CURL *easy = transfer->job.easy;
     bool failed = !handoff_curl_prepare(transfer->owner->curl, &transfer->job);
 #define SET(option, value) failed |= curl_easy_setopt(easy, option, value) != CURLE_OK
-    SET(CURLOPT_POST, 1L);
     SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
     SET(CURLOPT_USERAGENT, "handoff-exporter/" HANDOFF_VERSION);
     SET(CURLOPT_WRITEFUNCTION, on_body);
     SET(CURLOPT_WRITEDATA, transfer);
@@ -329,6 +329,10 @@ static struct curl_slist *link_headers(struct curl_transfer *transfer,
     BASE_CHECK(post->nheaders <= HANDOFF_TRANSPORT_HEADERS_MAX);
     struct curl_slist *list = &transfer->headers[HANDOFF_TRANSPORT_HEADERS_MAX];
     *list = (struct curl_slist){.data = (char *)(uintptr_t) "Expect:"}; /* curl only reads it */
+    if (post->variant) {
+        list[1] = (struct curl_slist){.data = (char *)(uintptr_t)post->variant->accept};
+        list->next = &list[1];
+    }
     for (size_t i = post->nheaders; i-- > 0;) {
         struct curl_slist *header = &transfer->headers[i];
         *header = (struct curl_slist){(char *)(uintptr_t)post->headers[i], list};
@@ -424,15 +428,27 @@ static long left_of(int64_t timeout_ms, int64_t spent_ms)
     return timeout_ms > spent_ms ? (long)(timeout_ms - spent_ms) : 1;
 }
 
-static bool set_up_transfer(struct curl_transfer *transfer, const struct handoff_post *post)
+/* The method comes after the body, which would make it a POST. */
+static bool set_request(CURL *easy, const struct handoff_post *post)
 {
-    CURL *easy = transfer->job.easy;
-    return set_tls(transfer, post->tls) &&
-           curl_easy_setopt(easy, CURLOPT_URL, post->url) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, (long)post->fresh) == CURLE_OK &&
+    const bool has_body = post->size > 0 || !post->variant;
+    return curl_easy_setopt(easy, CURLOPT_URL, post->url) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_POSTFIELDS, post->body) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->size) ==
                CURLE_OK &&
+           curl_easy_setopt(easy, has_body ? CURLOPT_POST : CURLOPT_HTTPGET, 1L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST,
+                            post->variant ? post->variant->method : NULL) == CURLE_OK;
+}
+
+static bool set_up_transfer(struct curl_transfer *transfer, const struct handoff_post *post)
+{
+    CURL *easy = transfer->job.easy;
+    const long buffer = post->variant ? LONG_ANSWER_BUFFER : RECEIVE_BUFFER;
+    transfer->body.limit = post->variant ? post->variant->answer_max : HANDOFF_TRANSPORT_ANSWER_MAX;
+    return set_tls(transfer, post->tls) && set_request(easy, post) &&
+           curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, buffer) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, (long)post->fresh) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, link_headers(transfer, post)) == CURLE_OK &&
            read_target(transfer, post->url) && keep_from_resolving(transfer);
 }
@@ -498,6 +514,7 @@ static void finish_transfer(struct curl_transfer *transfer, const struct handoff
         answer.ack_header = ack_header;
     }
     return_transfer(transfer, failed || !answer.answered);
+    answer.keep = &body;
     post->done(post, &answer, &facts);
     base_buffer_free(&body);
 }

@@ -101,16 +101,16 @@ static bool read_origin(struct handoff_origin *origin, const char *text)
                 !has_url_part(url, CURLUPART_ZONEID) && keep_host(origin, url) &&
                 write_host(head, url);
     curl_url_cleanup(url);
-    base_buffer_text(head, "User-Agent: handoff-exporter/" HANDOFF_VERSION "\r\n"
-                           "Accept: */*\r\n");
+    base_buffer_text(head, "User-Agent: handoff-exporter/" HANDOFF_VERSION "\r\n");
     return good && !head->failed;
 }
 
-void handoff_origin_write(const struct handoff_origin *origin, const char *url,
+void handoff_origin_write(const struct handoff_origin *origin, const char *method, const char *url,
                           struct base_buffer *head)
 {
     const char *target = url + origin->url_size;
-    base_buffer_text(head, *target == '/' ? "POST " : "POST /");
+    base_buffer_text(head, method);
+    base_buffer_text(head, *target == '/' ? " " : " /");
     base_buffer_append(head, target, strcspn(target, "#"));
     base_buffer_text(head, " HTTP/1.1\r\n");
     base_buffer_append(head, origin->head.data, origin->head.size);

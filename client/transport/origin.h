@@ -43,7 +43,7 @@ struct handoff_origin *handoff_origin_use(struct handoff_origins *origins, const
 void handoff_origin_leave(struct handoff_origin **origin);
 
 /* Writes the request line for a URL of this origin, and the common headers. */
-void handoff_origin_write(const struct handoff_origin *origin, const char *url,
+void handoff_origin_write(const struct handoff_origin *origin, const char *method, const char *url,
                           struct base_buffer *head);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POSTs over plain HTTP, by an exchange of ours over connections that are dialled (dial.h). The
+ * Requests over plain HTTP, by an exchange of ours over connections that are dialled (dial.h). The
  * thread of the loop.
  *
  * Why not curl for everything: it took 20 us more CPU for each POST at 100 connections and 30 at
@@ -46,7 +46,7 @@ enum {
     PLAIN_MAGIC = 0x706c6169u,
     CONNECTION_MAGIC = 0x636f6e6eu,
     EXCHANGE_MAGIC = 0x65786368u,
-    RECEIVE_SIZE = 16 * 1024,
+    RECEIVE_SIZE = 64 * 1024, /* nearly every answer in one piece, also a spine's */
     IDLE_MAX_MS = 118 * 1000, /* curl's own choice: some firewalls forget after two minutes */
 };
 
@@ -276,16 +276,22 @@ static bool dial_origin(struct exchange *exchange);
 static struct base_span write_request_head(struct exchange *exchange)
 {
     const struct handoff_post *post = exchange->post;
+    const struct handoff_post_variant *variant = post->variant;
     struct base_buffer *head = &exchange->plain->head;
     base_buffer_clear(head);
-    handoff_origin_write(exchange->origin, post->url, head);
+    handoff_origin_write(exchange->origin, variant ? variant->method : "POST", post->url, head);
+    base_buffer_text(head, variant ? variant->accept : "Accept: */*");
+    base_buffer_append(head, "\r\n", 2);
     for (size_t i = 0; i < post->nheaders; i++) {
         base_buffer_text(head, post->headers[i]);
         base_buffer_append(head, "\r\n", 2);
     }
-    base_buffer_text(head, "Content-Length: ");
-    base_buffer_number(head, (int64_t)post->size);
-    base_buffer_text(head, "\r\n\r\n");
+    if (post->size > 0 || !variant) {
+        base_buffer_text(head, "Content-Length: ");
+        base_buffer_number(head, (int64_t)post->size);
+        base_buffer_append(head, "\r\n", 2);
+    }
+    base_buffer_append(head, "\r\n", 2);
     return base_buffer_span(head);
 }
 
@@ -449,11 +455,12 @@ static void connection_ready(struct base_watch *watch, uint32_t events)
 
 /* ---- reporting ------------------------------------------------------------------------------ */
 
-static void read_plain_answer(const struct exchange *exchange, struct handoff_answer *told)
+static void read_plain_answer(struct exchange *exchange, struct handoff_answer *told)
 {
-    const struct handoff_http_answer *answer = &exchange->answer;
+    struct handoff_http_answer *answer = &exchange->answer;
     *told = (struct handoff_answer){.answered = exchange->answered,
                                     .failure = handoff_fault_result(exchange->fault),
+                                    .fault = exchange->fault,
                                     .shortage = handoff_fault_shortage(exchange->fault)};
     if (!exchange->answered)
         return;
@@ -461,6 +468,7 @@ static void read_plain_answer(const struct exchange *exchange, struct handoff_an
     told->ack_header = answer->has_ack ? answer->ack : NULL;
     told->body = answer->body.data;
     told->body_size = answer->body.size;
+    told->keep = &answer->body;
     told->retry_after_ms =
         handoff_retry_after_ms(answer->retry_after, base_wall_ms(exchange->plain->clock));
 }
@@ -512,6 +520,8 @@ static struct exchange *new_exchange(struct handoff_plain *plain, struct handoff
     exchange->timer.fire = exchange_timed_out;
     exchange->began_ns = base_monotonic_ns(plain->clock);
     handoff_http_answer_begin(&exchange->answer);
+    if (post->variant)
+        exchange->answer.body.limit = post->variant->answer_max;
     plain->in_progress++;
     return exchange;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport.h - POSTs to agents, many at once, inside an existing event loop.
+ * transport.h - requests over HTTP, many at once, inside an existing event loop: POSTs to agents,
+ * and what a remote spine is asked.
  *
  * Drivers carry the posts (see the end of this file): plain HTTP by an exchange of ours (plain.h),
  * HTTPS by libcurl (curl_transfer.h), both over connections that are dialled in one way (dial.h). A
@@ -9,7 +10,7 @@
  * so a POST over a warm connection costs no epoll_ctl.
  *
  * The rules for every request to an agent are enforced here: only http and https, no redirects, no
- * proxy from the environment, TLS verified, no `Expect`, at most 64 KiB of answer.
+ * proxy from the environment, TLS verified, no `Expect`, a largest size of an answer.
  */
 #ifndef HANDOFF_TRANSPORT_TRANSPORT_H
 #define HANDOFF_TRANSPORT_TRANSPORT_H
@@ -19,6 +20,8 @@
 #include <stdint.h>
 
 #include "client/handoff.h"
+#include "client/transport/fault.h"
+#include "lib/base/buffer.h"
 #include "lib/base/clock.h"
 #include "lib/base/poller.h"
 #include "lib/base/quota.h"
@@ -42,12 +45,14 @@ struct handoff_answer {
     enum handoff_attempt_result
         failure;                    /* TIMEOUT, CONNECT or PROTOCOL where nothing usable came... */
     bool answered;                  /* ... which is when this is false */
+    enum handoff_fault fault;       /* which fault it was; NONE: answered */
     enum handoff_shortage shortage; /* nothing came because we lacked this; NONE: see failure */
     int status;
     const char *ack_header; /* value of Handoff-Ack, or NULL */
     const char *body;
     size_t body_size;
-    int64_t retry_after_ms; /* from Retry-After; 0: none */
+    struct base_buffer *keep; /* the body, to be taken by who wants to keep it */
+    int64_t retry_after_ms;   /* from Retry-After; 0: none */
 };
 
 /* What one POST observed besides its answer, for the record of the attempt. */
@@ -55,6 +60,13 @@ struct handoff_transport_facts {
     int64_t duration_us;
     char peer[72];   /* "127.0.0.1:9001", or "" */
     char error[160]; /* the fault in words, or "" */
+};
+
+/* What makes a request another one than a POST to an agent. */
+struct handoff_post_variant {
+    const char *method; /* constant */
+    const char *accept; /* the header, "Accept: text/html" */
+    size_t answer_max;  /* bytes of the answer's body */
 };
 
 /* Embedded in its owner. Everything it points to must live until `done`. */
@@ -65,8 +77,10 @@ struct handoff_post {
     const void *body;
     size_t size;
     int64_t timeout_ms;
-    bool fresh;                    /* use a new connection: kept ones may be dead */
-    const struct handoff_tls *tls; /* NULL: the system's authorities */
+    const struct handoff_post_variant *variant; /* NULL: a POST, which has a body even if it is
+                                                   empty; and HANDOFF_TRANSPORT_ANSWER_MAX */
+    bool fresh;                                 /* use a new connection: kept ones may be dead */
+    const struct handoff_tls *tls;              /* NULL: the system's authorities */
     /* Called once, on the loop; it may start the post again. Never called after a cancel. */
     void (*done)(struct handoff_post *post, const struct handoff_answer *answer,
                  const struct handoff_transport_facts *facts);

@@ -46,7 +46,8 @@ CLIENT_MAY_KNOW = {
     "client/spine/*": ("client/spine/",),
     "client/spine/embedded": ("client/spine/", "client/store/"),
     # what all kinds of servers share knows none of them
-    "client/spine/remote": ("client/spine/spine.h", "client/spine/scopes.h", "client/model/", "client/transport/own_fault.h"),
+    "client/spine/remote": ("client/spine/spine.h", "client/spine/scopes.h", "client/model/", "client/transport/own_fault.h",
+                            "client/transport/transport.h"),
     "client/spine/http": ("client/spine/remote/",),
     "client/spine/mcp": ("client/spine/remote/", "client/secrets/redact.h"),
     "client/transport": (),

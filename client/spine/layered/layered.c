@@ -86,6 +86,16 @@ static bool is_remote_layer_up(struct handoff_spine *spine)
     return handoff_spine_is_up(handoff_layered_of(spine)->layers.remote, 0);
 }
 
+static void join_remote_layer(struct handoff_spine *spine, struct base_loop *loop)
+{
+    handoff_spine_join(handoff_layered_of(spine)->layers.remote, loop);
+}
+
+static void leave_remote_layer(struct handoff_spine *spine, struct base_loop *loop)
+{
+    handoff_spine_leave(handoff_layered_of(spine)->layers.remote, loop);
+}
+
 static const char *lacks_of_remote_layer(struct handoff_spine *spine)
 {
     return handoff_spine_lacks(handoff_layered_of(spine)->layers.remote);
@@ -145,6 +155,8 @@ static void fill_layered_driver(struct handoff_layered *layered)
         .is_complete = is_layer_complete,
         .is_up = is_remote_layer_up,
         .lacks = lacks_of_remote_layer,
+        .join = join_remote_layer,
+        .leave = leave_remote_layer,
         .instead = instead_of_remote,
         .copies_bytes = bytes_of_copies,
         .close = close_layered};

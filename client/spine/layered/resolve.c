@@ -14,6 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
+#include "lib/base/sort.h"
 
 enum { LAYERING_MAGIC = 0x6c617965 };
 
@@ -89,7 +90,7 @@ static bool open_ids(struct layering *layering)
         return false;
     for (size_t i = 0; i < count; i++)
         sorted[i] = (struct numbered_id){outer->ids[i], i};
-    qsort(sorted, count, sizeof *sorted, compare_numbered_ids);
+    base_sort(sorted, count, sizeof *sorted, compare_numbered_ids);
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || !base_span_equal(sorted[i - 1].id, sorted[i].id))
             layering->open[sorted[i].number] = sorted[i].id;
@@ -148,7 +149,7 @@ static bool take_found(struct layering *layering)
         if (!known)
             note_copy(layering, &inner->found[i]);
     }
-    qsort(all, count, sizeof *all, compare_found);
+    base_sort(all, count, sizeof *all, compare_found);
     outer->found = all;
     outer->found_count = count;
     return true;
@@ -305,8 +306,7 @@ static void end_layering(struct layering *layering)
     }
     outer->missing = layering->open;
     outer->missing_count = layering->nopen;
-    if (outer->found_count > 0)
-        qsort(outer->found, outer->found_count, sizeof *outer->found, compare_layered_scores);
+    base_sort(outer->found, outer->found_count, sizeof *outer->found, compare_layered_scores);
     keep_the_best(outer, layering->layered->layers.local != NULL);
     tell_copies(layering);
 }

@@ -4,7 +4,7 @@
  * change first asks for the memory as it is, and is refused as the embedded spine would refuse it.
  * Two changes of one memory at the same time may both pass; the server's order then decides.
  *
- * The answers are read on the exchange's thread.
+ * The answers are read on the thread that fetched them: the loop's, or the exchange's.
  */
 #include <string.h>
 
@@ -19,7 +19,6 @@ enum { CHANGING_MAGIC = 0x6368616e };
 
 struct changing {
     unsigned magic;
-    struct base_mail mail;
     struct handoff_remote_spine *spine;
     struct handoff_spine_call *of;
     struct handoff_spine_put *put;       /* one of the two */
@@ -40,18 +39,11 @@ static void free_changing(struct changing *changing)
 
 static void give_changing(struct base_mail *mail)
 {
-    struct changing *changing = BASE_CONTAINER_OF(mail, struct changing, mail);
+    struct changing *changing = BASE_CONTAINER_OF(mail, struct changing, call.mail);
     BASE_CHECK_MAGIC(changing, CHANGING_MAGIC);
     struct handoff_spine_call *of = changing->of;
     free_changing(changing);
     of->done(of);
-}
-
-static void changing_is_ready(struct handoff_remote_call *call)
-{
-    struct changing *changing = BASE_CONTAINER_OF(call, struct changing, call);
-    changing->mail.deliver = give_changing;
-    base_mailbox_post(changing->of->mailbox, &changing->mail);
 }
 
 /* ---- the memory as it is --------------------------------------------------------------------- */
@@ -266,7 +258,8 @@ static enum handoff_spine_progress begin_memory_change(struct handoff_spine *spi
     changing->call = (struct handoff_remote_call){.requests = &changing->request,
                                                   .count = 1,
                                                   .ended = changing_ended,
-                                                  .give = changing_is_ready};
+                                                  .mail.deliver = give_changing,
+                                                  .mailbox = of->mailbox};
     handoff_remote_make_request(remote, handoff_remote_lookup(remote), &values, &changing->request);
     if (handoff_remote_exchange_submit(remote->exchange, &changing->call))
         return HANDOFF_SPINE_PENDING;

@@ -124,6 +124,13 @@ void handoff_remote_compose(const struct handoff_remote_row *row,
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* As nearly all are: a name that needs no unescaping. */
+static bool needs_no_unescaping(struct base_span pointer)
+{
+    return pointer.size > 1 && !memchr(pointer.data + 1, '/', pointer.size - 1) &&
+           !memchr(pointer.data, '~', pointer.size);
+}
+
 /* NULL: the answer lacks it. */
 static yyjson_val *member_value(const struct handoff_remote_table *table, yyjson_val *value,
                                 enum handoff_remote_member member)
@@ -131,6 +138,8 @@ static yyjson_val *member_value(const struct handoff_remote_table *table, yyjson
     const struct base_span pointer = table->members[member];
     if (!pointer.data)
         return NULL;
+    if (needs_no_unescaping(pointer) && yyjson_is_obj(value))
+        return yyjson_obj_getn(value, pointer.data + 1, pointer.size - 1);
     return pointer.size > 0 ? yyjson_ptr_getn(value, pointer.data, pointer.size) : value;
 }
 
@@ -182,17 +191,35 @@ static bool read_metadata(yyjson_val *value, struct base_arena *arena,
     return !text.failed;
 }
 
-/* Two texts with the same number are the same text, but for chance (FNV-1a). */
+/* FNV-1a over eight bytes at a time, and the high bits brought down, which a product leaves alone.
+ */
+static uint64_t mix_in(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(1099511628211);
+    return hash ^ hash >> 32;
+}
+
+static uint64_t mix_in_text(uint64_t hash, struct base_span text)
+{
+    uint64_t word;
+    size_t at = 0;
+    for (; text.size - at >= sizeof word; at += sizeof word) {
+        memcpy(&word, text.data + at, sizeof word);
+        hash = mix_in(hash, word);
+    }
+    for (; at < text.size; at++)
+        hash = mix_in(hash, (unsigned char)text.data[at]);
+    return mix_in(hash, text.size);
+}
+
+/* Two texts with the same number are the same text, but for chance. */
 static int64_t version_of(const struct handoff_memory *memory)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
-    const struct base_span parts[] = {memory->content, memory->summary, memory->metadata};
-    for (size_t p = 0; p < 3; p++) {
-        for (size_t i = 0; i < parts[p].size; i++)
-            hash = (hash ^ (unsigned char)parts[p].data[i]) * UINT64_C(1099511628211);
-        hash = (hash ^ 0xff) * UINT64_C(1099511628211);
-    }
-    return (int64_t)(hash ^ (uint64_t)memory->updated_ms);
+    hash = mix_in_text(hash, memory->content);
+    hash = mix_in_text(hash, memory->summary);
+    hash = mix_in_text(hash, memory->metadata);
+    return (int64_t)mix_in(hash, (uint64_t)memory->updated_ms);
 }
 
 /* One of another type is not taken for "shared". */

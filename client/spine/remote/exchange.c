@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that asks a remote spine, see exchange.h. Calls come in by a queue under a lock, which
- * is held for nothing else than to take them; all else belongs to the thread. transfer.c makes one
- * request.
+ * Calls and their requests, see exchange.h; and the thread that asks a remote spine. Calls come to
+ * it by a queue under a lock, which is held for nothing else than to take them; all else belongs to
+ * the thread, or to the loop of a lane. transfer.c makes one request on the thread, lane.c on a
+ * loop.
  */
 #include "client/spine/remote/exchange.h"
 
@@ -23,13 +24,49 @@ enum {
     STREAM_END_MS = 20,     /* for a server to end a stream that has given its answer; then its
                                connection is kept */
     PART_MS = 300,          /* for the last request of all */
+    READ_ON_LOOP = 64 * 1024, /* bytes of answers: parsing takes up to 10 ns each */
     URL_MAX = 4096,
 };
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static void begin_requests_of(struct handoff_remote_exchange *exchange,
-                              struct handoff_remote_call *call)
+/* Each may have one, and all share the others: then none waits for the end of another's. */
+static bool take_request_place(struct handoff_remote_exchange *exchange)
+{
+    struct handoff_remote_exchange *home = exchange->home;
+    if (exchange->running_count == 0)
+        return true;
+    if (atomic_fetch_add(&home->shared, 1) + atomic_load(&home->members) <
+        exchange->options.connections)
+        return true;
+    atomic_fetch_sub(&home->shared, 1);
+    return false;
+}
+
+static void give_place_back(struct handoff_remote_exchange *exchange)
+{
+    if (exchange->running_count > 0)
+        atomic_fetch_sub(&exchange->home->shared, 1);
+}
+
+void handoff_remote_note_running(struct handoff_remote_exchange *exchange,
+                                 struct handoff_remote_request *request)
+{
+    exchange->running_count++;
+    TAILQ_INSERT_TAIL(&exchange->running, request, place);
+}
+
+void handoff_remote_leave_running(struct handoff_remote_exchange *exchange,
+                                  struct handoff_remote_request *request)
+{
+    BASE_CHECK(exchange->running_count > 0);
+    exchange->running_count--;
+    TAILQ_REMOVE(&exchange->running, request, place);
+    give_place_back(exchange);
+}
+
+void handoff_remote_begin_requests_of(struct handoff_remote_exchange *exchange,
+                                      struct handoff_remote_call *call)
 {
     BASE_CHECK(call->count > 0);
     call->exchange = exchange;
@@ -58,12 +95,16 @@ static bool call_ran_short(const struct handoff_remote_call *call)
    never answered is down by its first failure. */
 static void note_exchange_health(struct handoff_remote_exchange *exchange, bool failed)
 {
-    exchange->failures = failed ? exchange->failures + 1 : 0;
-    exchange->has_answered = exchange->has_answered || !failed;
-    const bool alone = exchange->failures >= HANDOFF_SPINE_DOWN_AFTER;
-    atomic_store(&exchange->up, !alone && (!failed || exchange->has_answered));
-    atomic_store(&exchange->open, alone);
-    if (exchange->failures == HANDOFF_SPINE_DOWN_AFTER)
+    struct handoff_remote_exchange *home = exchange->home;
+    const unsigned failures = failed ? atomic_fetch_add(&home->failures, 1) + 1 : 0;
+    const bool alone = failures >= HANDOFF_SPINE_DOWN_AFTER;
+    if (!failed) {
+        atomic_store(&home->failures, 0);
+        atomic_store(&home->has_answered, true);
+    }
+    atomic_store(&home->up, !alone && (!failed || atomic_load(&home->has_answered)));
+    atomic_store(&home->open, alone);
+    if (failures == HANDOFF_SPINE_DOWN_AFTER)
         exchange->ready = exchange->options.conversation == NULL;
 }
 
@@ -79,10 +120,34 @@ static void end_probe(struct handoff_remote_exchange *exchange, bool ran_short)
 
 static void end_greeting(struct handoff_remote_exchange *exchange);
 
+static bool is_long_reading(const struct handoff_remote_call *call)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < call->count; i++)
+        size += call->requests[i].answer.size;
+    return size > READ_ON_LOOP;
+}
+
+/* It may free the call. */
+static void give_call(struct handoff_remote_exchange *exchange, struct handoff_remote_call *call)
+{
+    if (exchange->loop)
+        call->mail.deliver(&call->mail);
+    else
+        base_mailbox_post(call->mailbox, &call->mail);
+}
+
 static void end_call(struct handoff_remote_exchange *exchange, struct handoff_remote_call *call)
 {
     const bool ran_short = call_ran_short(call);
-    exchange->asked_ns = handoff_remote_now_ns();
+    atomic_store(&exchange->home->asked_ns, handoff_remote_now_ns());
+    if (exchange->loop)
+        TAILQ_REMOVE(&exchange->calls, call, entry);
+    if (exchange->loop && is_long_reading(call)) {
+        call->answered = true;
+        handoff_remote_send_home(exchange->home, call);
+        return;
+    }
     if (call->greets) {
         end_greeting(exchange);
         return;
@@ -94,14 +159,16 @@ static void end_call(struct handoff_remote_exchange *exchange, struct handoff_re
     const bool again = call->ended(call);
     if (!ran_short) /* before anyone sees the answer */
         note_exchange_health(exchange, call->failed);
-    if (again)
-        begin_requests_of(exchange, call);
+    if (!again)
+        give_call(exchange, call);
+    else if (exchange->loop)
+        handoff_remote_lane_take(exchange, call);
     else
-        call->give(call);
+        handoff_remote_begin_requests_of(exchange, call);
 }
 
-static void end_request(struct handoff_remote_exchange *exchange,
-                        struct handoff_remote_request *request)
+void handoff_remote_end_request(struct handoff_remote_exchange *exchange,
+                                struct handoff_remote_request *request)
 {
     struct handoff_remote_call *call = request->call;
     BASE_CHECK(call->open > 0);
@@ -110,7 +177,7 @@ static void end_request(struct handoff_remote_exchange *exchange,
 }
 
 /* As it was before it was sent. */
-static void rewind_request(struct handoff_remote_request *request)
+void handoff_remote_rewind(struct handoff_remote_request *request)
 {
     request->call->bytes -= request->answer.size;
     request->status = 0;
@@ -123,7 +190,7 @@ static void rewind_request(struct handoff_remote_request *request)
 static void try_again(struct handoff_remote_exchange *exchange,
                       struct handoff_remote_request *request)
 {
-    rewind_request(request);
+    handoff_remote_rewind(request);
     exchange->paused_until_ns = handoff_remote_now_ns() + SHORTAGE_PAUSE_MS * 1000000LL;
     if (request->call->greets)
         STAILQ_INSERT_HEAD(&exchange->waiting, request, entry);
@@ -147,7 +214,7 @@ static void begin_greeting(struct handoff_remote_exchange *exchange)
                                                       .deadline_ns = handoff_remote_now_ns() +
                                                                      options->timeout_ms * 1000000};
     (void)options->conversation->greet(options->session, &exchange->greeting_request);
-    begin_requests_of(exchange, &exchange->greeting);
+    handoff_remote_begin_requests_of(exchange, &exchange->greeting);
 }
 
 /* What waited for the greeting fails as it did. */
@@ -161,7 +228,7 @@ static void fail_waiting(struct handoff_remote_exchange *exchange, const char *f
         STAILQ_REMOVE_HEAD(&failed, entry);
         request->failure = failure;
         request->own = own;
-        end_request(exchange, request);
+        handoff_remote_end_request(exchange, request);
     }
 }
 
@@ -180,7 +247,7 @@ static void end_greeting(struct handoff_remote_exchange *exchange)
     const enum handoff_remote_greeting how =
         options->conversation->greet(options->session, request);
     if (how == HANDOFF_REMOTE_GREETING_MORE) {
-        begin_requests_of(exchange, &exchange->greeting);
+        handoff_remote_begin_requests_of(exchange, &exchange->greeting);
         return;
     }
     exchange->greeting_now = false;
@@ -213,7 +280,7 @@ static bool resend_if_forgotten(struct handoff_remote_exchange *exchange,
     if (request->generation == exchange->generation)
         exchange->ready = false;
     request->resent = true;
-    rewind_request(request);
+    handoff_remote_rewind(request);
     STAILQ_INSERT_TAIL(&exchange->waiting, request, entry);
     return true;
 }
@@ -222,15 +289,18 @@ static bool resend_if_forgotten(struct handoff_remote_exchange *exchange,
 
 static bool take_calls(struct handoff_remote_exchange *exchange)
 {
-    struct handoff_remote_calls taken = STAILQ_HEAD_INITIALIZER(taken);
+    struct handoff_remote_calls taken = TAILQ_HEAD_INITIALIZER(taken);
     struct handoff_remote_call *call;
     pthread_mutex_lock(&exchange->lock);
-    STAILQ_CONCAT(&taken, &exchange->queue);
+    TAILQ_CONCAT(&taken, &exchange->queue, entry);
     const bool closing = exchange->closing;
     pthread_mutex_unlock(&exchange->lock);
-    while ((call = STAILQ_FIRST(&taken))) {
-        STAILQ_REMOVE_HEAD(&taken, entry);
-        begin_requests_of(exchange, call);
+    while ((call = TAILQ_FIRST(&taken))) {
+        TAILQ_REMOVE(&taken, call, entry);
+        if (call->answered)
+            end_call(exchange, call);
+        else
+            handoff_remote_begin_requests_of(exchange, call);
     }
     return !closing;
 }
@@ -248,7 +318,7 @@ static const char *failure_of_shortage(enum handoff_fault own)
 }
 
 /* What waits beyond its time ends here: its place in the order is no reason to wait longer. */
-static void end_late_requests(struct handoff_remote_exchange *exchange)
+void handoff_remote_end_late(struct handoff_remote_exchange *exchange)
 {
     struct handoff_remote_waiting late = STAILQ_HEAD_INITIALIZER(late);
     struct handoff_remote_waiting rest = STAILQ_HEAD_INITIALIZER(rest);
@@ -265,16 +335,20 @@ static void end_late_requests(struct handoff_remote_exchange *exchange)
         STAILQ_REMOVE_HEAD(&late, entry);
         request->failure = request->own != HANDOFF_FAULT_NONE ? failure_of_shortage(request->own)
                                                               : "it did not answer in time";
-        end_request(exchange, request);
+        handoff_remote_end_request(exchange, request);
     }
 }
 
 /* Until the server was greeted, only the greeting, which is in front. */
+static bool has_waiting(const struct handoff_remote_exchange *exchange)
+{
+    const struct handoff_remote_request *request = STAILQ_FIRST(&exchange->waiting);
+    return request && (exchange->ready || request->call->greets);
+}
+
 static struct handoff_remote_request *next_waiting(struct handoff_remote_exchange *exchange)
 {
     struct handoff_remote_request *request = STAILQ_FIRST(&exchange->waiting);
-    if (!request || (!exchange->ready && !request->call->greets))
-        return NULL;
     STAILQ_REMOVE_HEAD(&exchange->waiting, entry);
     return request;
 }
@@ -286,19 +360,31 @@ static bool begin_remote_request(struct handoff_remote_exchange *exchange,
     request->generation = exchange->generation;
     if (options->conversation)
         options->conversation->frame(options->session, request);
-    return handoff_remote_transfer_begin(exchange, request);
+    return exchange->loop ? handoff_remote_lane_begin(exchange, request)
+                          : handoff_remote_transfer_begin(exchange, request);
 }
 
-static void begin_waiting(struct handoff_remote_exchange *exchange)
+/* A lane tells of it when its loop has come to its end: a call is not answered while it is made. */
+static void refuse_to_begin(struct handoff_remote_exchange *exchange,
+                            struct handoff_remote_request *request)
+{
+    give_place_back(exchange);
+    if (exchange->loop)
+        STAILQ_INSERT_TAIL(&exchange->failed, request, entry);
+    else
+        handoff_remote_end_request(exchange, request);
+}
+
+void handoff_remote_begin_waiting(struct handoff_remote_exchange *exchange)
 {
     struct handoff_remote_request *request;
-    if (handoff_remote_now_ns() < exchange->paused_until_ns)
+    if (STAILQ_EMPTY(&exchange->waiting) || handoff_remote_now_ns() < exchange->paused_until_ns)
         return;
     greet_if_needed(exchange);
-    while (exchange->running_count < exchange->options.connections &&
-           (request = next_waiting(exchange))) {
+    while (has_waiting(exchange) && take_request_place(exchange)) {
+        request = next_waiting(exchange);
         if (!begin_remote_request(exchange, request))
-            end_request(exchange, request);
+            refuse_to_begin(exchange, request);
     }
 }
 
@@ -313,7 +399,8 @@ static void probe_if_due(struct handoff_remote_exchange *exchange)
 {
     const struct handoff_remote_exchange_options *options = &exchange->options;
     const int64_t now_ns = handoff_remote_now_ns();
-    if (exchange->probing || now_ns - exchange->asked_ns < probe_pause_ms(exchange) * 1000000)
+    const int64_t asked_ns = atomic_load(&exchange->asked_ns);
+    if (exchange->probing || now_ns - asked_ns < probe_pause_ms(exchange) * 1000000)
         return;
     exchange->probe_request = (struct handoff_remote_request){0};
     options->make_probe(options->context, &exchange->probe_request);
@@ -323,7 +410,7 @@ static void probe_if_due(struct handoff_remote_exchange *exchange)
                                      .probes = true,
                                      .deadline_ns = now_ns + options->timeout_ms * 1000000};
     exchange->probing = true;
-    begin_requests_of(exchange, &exchange->probe);
+    handoff_remote_begin_requests_of(exchange, &exchange->probe);
 }
 
 static void end_transfer(struct handoff_remote_exchange *exchange,
@@ -333,7 +420,17 @@ static void end_transfer(struct handoff_remote_exchange *exchange,
     if (request->own != HANDOFF_FAULT_NONE && !request->failure)
         try_again(exchange, request);
     else if (!resend_if_forgotten(exchange, request))
-        end_request(exchange, request);
+        handoff_remote_end_request(exchange, request);
+}
+
+void handoff_remote_end_running(struct handoff_remote_exchange *exchange,
+                                struct handoff_remote_request *request)
+{
+    handoff_remote_leave_running(exchange, request);
+    if (request->own != HANDOFF_FAULT_NONE && !request->failure)
+        try_again(exchange, request);
+    else
+        handoff_remote_end_request(exchange, request);
 }
 
 static void end_finished(struct handoff_remote_exchange *exchange)
@@ -400,13 +497,13 @@ static void *run_exchange(void *argument)
     struct handoff_remote_exchange *exchange = argument;
     int running;
     while (take_calls(exchange)) {
-        end_late_requests(exchange);
+        handoff_remote_end_late(exchange);
         probe_if_due(exchange);
-        begin_waiting(exchange);
+        handoff_remote_begin_waiting(exchange);
         curl_multi_perform(exchange->multi, &running);
         end_finished(exchange);
         const bool ending = end_answered(exchange);
-        begin_waiting(exchange);
+        handoff_remote_begin_waiting(exchange);
         const bool idle = exchange->running_count == 0 && STAILQ_EMPTY(&exchange->waiting);
         curl_multi_poll(exchange->multi, NULL, 0,
                         idle     ? PROBE_MS / 5
@@ -419,18 +516,28 @@ static void *run_exchange(void *argument)
     return NULL;
 }
 
+void handoff_remote_send_home(struct handoff_remote_exchange *home,
+                              struct handoff_remote_call *call)
+{
+    pthread_mutex_lock(&home->lock);
+    TAILQ_INSERT_TAIL(&home->queue, call, entry);
+    pthread_mutex_unlock(&home->lock);
+    curl_multi_wakeup(home->multi);
+}
+
 bool handoff_remote_exchange_submit(struct handoff_remote_exchange *exchange,
                                     struct handoff_remote_call *call)
 {
     BASE_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
     if (atomic_load(&exchange->open))
         return false;
+    struct handoff_remote_exchange *lane = handoff_remote_lane_of(exchange, call->mailbox);
     call->deadline_ns = handoff_remote_now_ns() + exchange->options.timeout_ms * 1000000;
-    call->probes = call->greets = call->failed = false;
-    pthread_mutex_lock(&exchange->lock);
-    STAILQ_INSERT_TAIL(&exchange->queue, call, entry);
-    pthread_mutex_unlock(&exchange->lock);
-    curl_multi_wakeup(exchange->multi);
+    call->probes = call->greets = call->failed = call->answered = false;
+    if (lane)
+        handoff_remote_lane_take(lane, call);
+    else
+        handoff_remote_send_home(exchange, call);
     return true;
 }
 
@@ -486,8 +593,8 @@ static bool fill_exchange(struct handoff_remote_exchange *exchange,
                           const struct handoff_remote_exchange_options *options)
 {
     exchange->ready = options->conversation == NULL;
-    exchange->asked_ns =
-        handoff_remote_now_ns() - (int64_t)IDLE_PROBE_MS * 1000000; /* asks at once */
+    atomic_init(&exchange->asked_ns,
+                handoff_remote_now_ns() - (int64_t)IDLE_PROBE_MS * 1000000); /* asks at once */
     exchange->multi = curl_multi_init();
     return copy_exchange_options(exchange, options) && exchange->multi &&
            curl_multi_setopt(exchange->multi, CURLMOPT_MAXCONNECTS, (long)options->connections) ==
@@ -563,7 +670,13 @@ handoff_remote_exchange_open(struct handoff_remote_exchange **exchange,
     made->magic = EXCHANGE_MAGIC;
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->greeted, NULL);
-    STAILQ_INIT(&made->queue);
+    made->home = made;
+    atomic_init(&made->failures, 0);
+    atomic_init(&made->has_answered, false);
+    atomic_init(&made->members, 1);
+    atomic_init(&made->shared, 0);
+    TAILQ_INIT(&made->queue);
+    LIST_INIT(&made->lanes);
     STAILQ_INIT(&made->waiting);
     TAILQ_INIT(&made->running);
     atomic_init(&made->up, true);
@@ -587,6 +700,7 @@ void handoff_remote_exchange_close(struct handoff_remote_exchange **exchange)
         return;
     BASE_CHECK_MAGIC(dying, EXCHANGE_MAGIC);
     pthread_mutex_lock(&dying->lock);
+    BASE_CHECK(LIST_EMPTY(&dying->lanes));
     dying->closing = true;
     pthread_mutex_unlock(&dying->lock);
     curl_multi_wakeup(dying->multi);

@@ -2,10 +2,16 @@
 /*
  * exchange.h - HTTP requests to the one server of a remote spine, many at once, each bounded.
  *
- * A thread runs them with libcurl: at most so many at a time, over connections that are kept, the
- * rest in their order. All requests of a call have one deadline, at which those that are not
- * answered end, whatever the server does; an answer has a largest size, and so have all of a call;
- * redirects are not followed, and no proxy is used.
+ * At most so many run at a time, over connections that are kept, the rest in their order. All
+ * requests of a call have one deadline, at which those that are not answered end, whatever the
+ * server does; an answer has a largest size, and so have all of a call; redirects are not followed,
+ * and no proxy is used.
+ *
+ * They run where they are asked for: a loop that has joined makes the requests for its calls
+ * (lane.c), since waking another thread and being woken by it takes as long as a server nearby
+ * takes to answer. All else is made by a thread of the exchange, with libcurl: conversations,
+ * probes, the calls of loops that have not joined; and it reads answers that are too long for a
+ * loop.
  *
  * What the sidecar itself runs out of (descriptors, ports, memory) is no failure of the server: the
  * request is made again within its time, and the circuit learns nothing of it.
@@ -27,7 +33,9 @@
 
 #include "client/spine/spine.h"
 #include "client/transport/own_fault.h"
+#include "client/transport/transport.h"
 #include "lib/base/buffer.h"
+#include "lib/base/loop.h"
 
 struct curl_slist;
 struct handoff_remote_exchange;
@@ -37,6 +45,8 @@ struct handoff_remote_call;
 struct handoff_remote_stream {
     size_t event_at, line_at, looked_at;
 };
+
+enum { HANDOFF_REMOTE_HEADERS = 2 };
 
 struct handoff_remote_request {
     const char *method;        /* constant */
@@ -63,8 +73,12 @@ struct handoff_remote_request {
 
     /* the exchange's */
     struct handoff_remote_call *call;
-    void *easy;
+    void *easy; /* on the thread */
     struct curl_slist *list;
+    struct handoff_post post; /* on a lane, with what it points to */
+    struct handoff_post_variant variant;
+    struct base_buffer url;
+    const char *sent[HANDOFF_REMOTE_HEADERS];
     int64_t whole_ns;
     unsigned generation;                        /* greetings when it was sent */
     bool resent;                                /* after another greeting */
@@ -79,10 +93,11 @@ struct handoff_remote_request {
 struct handoff_remote_call {
     struct handoff_remote_request *requests;
     size_t count; /* at least 1 */
-    /* On the exchange's thread, once all have ended. It may set other requests, and returns true
-       to have them made within the same time. */
+    /* On the thread that made them, once all have ended. It may set other requests, and returns
+       true to have them made within the same time. */
     bool (*ended)(struct handoff_remote_call *call);
-    void (*give)(struct handoff_remote_call *call); /* then; it may free the call */
+    struct base_mail mail; /* its `deliver` runs then, on the loop of the mailbox */
+    struct base_mailbox *mailbox;
     bool failed; /* set by `ended`: the server is at fault, or its answers are not what they should
                     be */
 
@@ -92,7 +107,8 @@ struct handoff_remote_call {
     size_t open;
     size_t bytes; /* of the answers to its requests, so far */
     bool probes, greets;
-    STAILQ_ENTRY(handoff_remote_call) entry;
+    bool answered; /* all requests have ended: they wait for the thread to read the answers */
+    TAILQ_ENTRY(handoff_remote_call) entry; /* of those to be taken up; of those of a lane */
 };
 
 enum handoff_remote_greeting {
@@ -131,7 +147,7 @@ struct handoff_remote_exchange_options {
     const struct handoff_remote_conversation *conversation;
     void *session;
     void (*greeted)(void *context); /* the greeting is done; on the exchange's thread */
-    /* We ran out of that; on the exchange's thread. may be NULL. */
+    /* We ran out of that; on the thread that would have asked. may be NULL. */
     void (*on_shortage)(void *observer, enum handoff_shortage resource, const char *hindered);
     void *observer;
 };
@@ -145,7 +161,14 @@ handoff_remote_exchange_open(struct handoff_remote_exchange **exchange,
 /* Nothing may be pending. Takes a pointer to NULL. */
 void handoff_remote_exchange_close(struct handoff_remote_exchange **exchange);
 
-/* Any thread. false: the server is left alone for now, and nothing is done. */
+/* A loop that makes the requests of the calls with its mailbox from now on, until it leaves: that
+   is when it does not run, and then the thread makes what is left again. Where it cannot be (out of
+   memory, or too few connections for one loop more) the thread goes on to make them. */
+void handoff_remote_exchange_join(struct handoff_remote_exchange *exchange, struct base_loop *loop);
+void handoff_remote_exchange_leave(struct handoff_remote_exchange *exchange,
+                                   struct base_loop *loop);
+
+/* On the thread of the mailbox. false: the server is left alone for now, and nothing is done. */
 bool handoff_remote_exchange_submit(struct handoff_remote_exchange *exchange,
                                     struct handoff_remote_call *call);
 

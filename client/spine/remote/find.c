@@ -4,9 +4,8 @@
  * for each; one for the pins; one for the best or the newest. All at once, within one time. If one
  * of them fails, the call does: what is half of an answer would look like memories that are gone.
  *
- * Answers are read on the exchange's thread.
+ * Answers are read on the thread that fetched them: the loop's, or the exchange's.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/spine/remote/remote_internal.h"
@@ -15,17 +14,27 @@
 #include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "lib/base/sort.h"
 
 enum { FINDING_MAGIC = 0x66696e64 };
 
+/* An id that was asked for, or found. */
+struct named_id {
+    struct base_span id; /* absent: the place is free */
+    size_t found;        /* its number in resolve->found, and 1; 0: it was not found */
+    bool asked, told;    /* told: it is among the missing */
+};
+
 struct finding {
     unsigned magic;
-    struct base_mail mail;
     struct handoff_remote_spine *spine;
     struct handoff_spine_resolve *resolve;
     struct handoff_remote_call call;
+    bool one_by_one;                           /* ids; the server may change what it can do */
     enum handoff_remote_operation *operations; /* of each request */
     size_t room;                               /* in resolve->found */
+    struct named_id *named; /* open addressing, at most half full; in the arena */
+    size_t named_mask, named_count;
     struct handoff_remote_request requests[];
 };
 
@@ -38,7 +47,7 @@ static void free_finding(struct finding *finding)
     base_free(finding);
 }
 
-/* ---- what was found: on the exchange's thread ------------------------------------------------ */
+/* ---- what was found: where it was fetched ---------------------------------------------------- */
 
 static bool reserve_found(struct finding *finding, size_t more)
 {
@@ -57,23 +66,60 @@ static bool reserve_found(struct finding *finding, size_t more)
     return true;
 }
 
-static struct handoff_found_memory *find_found(const struct handoff_spine_resolve *resolve,
-                                               struct base_span id)
+/* Its place, or the free one where it belongs. */
+static struct named_id *place_of_id(const struct finding *finding, struct base_span id)
 {
-    for (size_t i = 0; i < resolve->found_count; i++) {
-        if (base_span_equal(resolve->found[i].memory.id, id))
-            return &resolve->found[i];
-    }
-    return NULL;
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < id.size; i++)
+        hash = (hash ^ (unsigned char)id.data[i]) * UINT64_C(1099511628211);
+    size_t at = (hash ^ hash >> 32) & finding->named_mask;
+    while (finding->named[at].id.data && !base_span_equal(finding->named[at].id, id))
+        at = (at + 1) & finding->named_mask;
+    return &finding->named[at];
 }
 
-static bool was_asked_for(const struct handoff_spine_resolve *resolve, struct base_span id)
+static bool move_named(struct finding *finding, size_t places)
 {
-    for (size_t i = 0; i < resolve->id_count; i++) {
-        if (base_span_equal(resolve->ids[i], id))
-            return true;
+    const struct named_id *old = finding->named;
+    const size_t old_places = old ? finding->named_mask + 1 : 0;
+    struct named_id *named = base_arena_calloc(finding->resolve->arena, places, sizeof *named);
+    if (!named)
+        return false;
+    finding->named = named;
+    finding->named_mask = places - 1;
+    for (size_t i = 0; i < old_places; i++) {
+        if (old[i].id.data)
+            *place_of_id(finding, old[i].id) = old[i];
     }
-    return false;
+    return true;
+}
+
+/* NULL: out of memory. */
+static struct named_id *name_id(struct finding *finding, struct base_span id)
+{
+    const size_t places = finding->named_mask + 1;
+    if (2 * (finding->named_count + 1) > places && !move_named(finding, 2 * places))
+        return NULL;
+    struct named_id *named = place_of_id(finding, id);
+    finding->named_count += named->id.data == NULL;
+    named->id = id;
+    return named;
+}
+
+static bool name_asked_ids(struct finding *finding)
+{
+    const struct handoff_spine_resolve *resolve = finding->resolve;
+    size_t places = 16;
+    while (places < 2 * resolve->id_count)
+        places *= 2;
+    bool done = move_named(finding, places);
+    for (size_t i = 0; i < resolve->id_count && done; i++) {
+        struct named_id *named = name_id(finding, resolve->ids[i]);
+        done = named != NULL;
+        if (done)
+            named->asked = true;
+    }
+    return done;
 }
 
 static unsigned origin_of(enum handoff_remote_operation operation)
@@ -99,13 +145,17 @@ static bool add_found(struct finding *finding, const struct handoff_memory *memo
                       enum handoff_remote_operation operation, double share)
 {
     struct handoff_spine_resolve *resolve = finding->resolve;
-    struct handoff_found_memory *found = find_found(resolve, memory->id);
-    if (!found) {
+    struct named_id *named = name_id(finding, memory->id);
+    if (!named)
+        return false;
+    if (!named->found) {
         if (!reserve_found(finding, 1))
             return false;
-        found = &resolve->found[resolve->found_count++];
-        *found = (struct handoff_found_memory){.memory = *memory, .tokens = {-1, -1, -1}};
+        named->found = ++resolve->found_count;
+        resolve->found[named->found - 1] =
+            (struct handoff_found_memory){.memory = *memory, .tokens = {-1, -1, -1}};
     }
+    struct handoff_found_memory *found = &resolve->found[named->found - 1];
     found->origin |= origin_of(operation);
     if (operation == HANDOFF_REMOTE_SEARCH)
         found->relevance = share;
@@ -126,7 +176,7 @@ static bool take_memory_value(struct finding *finding, yyjson_val *value,
     if (!handoff_remote_read_memory(&finding->spine->table, value, resolve->arena, &memory) ||
         !handoff_scopes_see(&resolve->scopes, memory.scope))
         return true;
-    if (origin_of(operation) == HANDOFF_ORIGIN_ASKED && !was_asked_for(resolve, memory.id))
+    if (origin_of(operation) == HANDOFF_ORIGIN_ASKED && !place_of_id(finding, memory.id)->asked)
         return true;
     if (operation == HANDOFF_REMOTE_PINNED)
         memory.pinned = true;
@@ -225,47 +275,42 @@ static int compare_scores(const void *left, const void *right)
            (a->memory.created_ms > b->memory.created_ms);
 }
 
-static bool list_missing(struct handoff_spine_resolve *resolve)
+static bool list_missing(const struct finding *finding)
 {
+    struct handoff_spine_resolve *resolve = finding->resolve;
     resolve->missing =
         base_arena_alloc(resolve->arena, (resolve->id_count + 1) * sizeof *resolve->missing);
     if (!resolve->missing)
         return false;
     for (size_t i = 0; i < resolve->id_count; i++) {
-        bool named = find_found(resolve, resolve->ids[i]) != NULL;
-        for (size_t j = 0; j < resolve->missing_count && !named; j++)
-            named = base_span_equal(resolve->missing[j], resolve->ids[i]);
-        if (!named)
+        struct named_id *named = place_of_id(finding, resolve->ids[i]);
+        if (!named->found && !named->told)
             resolve->missing[resolve->missing_count++] = resolve->ids[i];
+        named->told = true;
     }
     return true;
 }
 
 static void give_finding(struct base_mail *mail)
 {
-    struct finding *finding = BASE_CONTAINER_OF(mail, struct finding, mail);
+    struct finding *finding = BASE_CONTAINER_OF(mail, struct finding, call.mail);
     BASE_CHECK_MAGIC(finding, FINDING_MAGIC);
     struct handoff_spine_resolve *resolve = finding->resolve;
     free_finding(finding);
     resolve->call.done(&resolve->call);
 }
 
-static void finding_is_ready(struct handoff_remote_call *call)
-{
-    struct finding *finding = BASE_CONTAINER_OF(call, struct finding, call);
-    finding->mail.deliver = give_finding;
-    base_mailbox_post(finding->resolve->call.mailbox, &finding->mail);
-}
-
 static bool finding_ended(struct handoff_remote_call *call)
 {
     struct finding *finding = BASE_CONTAINER_OF(call, struct finding, call);
     struct handoff_spine_resolve *resolve = finding->resolve;
-    enum handoff_code code = take_answers(finding);
-    if (code == HANDOFF_OK && !list_missing(resolve))
+    enum handoff_code code = name_asked_ids(finding)
+                                 ? take_answers(finding)
+                                 : handoff_error_no_memory(&resolve->call.error);
+    if (code == HANDOFF_OK && !list_missing(finding))
         code = handoff_error_no_memory(&resolve->call.error);
-    if (code == HANDOFF_OK && resolve->found_count > 0)
-        qsort(resolve->found, resolve->found_count, sizeof *resolve->found, compare_scores);
+    if (code == HANDOFF_OK)
+        base_sort(resolve->found, resolve->found_count, sizeof *resolve->found, compare_scores);
     if (code != HANDOFF_OK)
         resolve->found_count = resolve->missing_count = 0;
     return false;
@@ -281,15 +326,19 @@ static void ask_server_for(struct finding *finding, enum handoff_remote_operatio
     handoff_remote_make_request(finding->spine, operation, values, &finding->requests[at]);
 }
 
+static bool asks_one_by_one(const struct handoff_remote_spine *spine,
+                            const struct handoff_spine_resolve *resolve)
+{
+    return !handoff_remote_has(spine, HANDOFF_REMOTE_GET_MANY) ||
+           (resolve->id_count == 1 && handoff_remote_has(spine, HANDOFF_REMOTE_GET));
+}
+
 static void ask_for_ids(struct finding *finding)
 {
     const struct handoff_spine_resolve *resolve = finding->resolve;
-    const bool one_by_one =
-        !handoff_remote_has(finding->spine, HANDOFF_REMOTE_GET_MANY) ||
-        (resolve->id_count == 1 && handoff_remote_has(finding->spine, HANDOFF_REMOTE_GET));
     const struct handoff_remote_values all = {
         .ids = resolve->ids, .id_count = resolve->id_count, .limit = resolve->id_count};
-    if (!one_by_one) {
+    if (!finding->one_by_one) {
         ask_server_for(finding, HANDOFF_REMOTE_GET_MANY, &all);
         return;
     }
@@ -328,7 +377,8 @@ static void ask_for_all(struct finding *finding)
 static struct finding *make_finding(struct handoff_remote_spine *spine,
                                     struct handoff_spine_resolve *resolve)
 {
-    const size_t most = resolve->id_count + 2;
+    const bool one_by_one = asks_one_by_one(spine, resolve);
+    const size_t most = (one_by_one ? resolve->id_count : 1) + 2;
     struct finding *finding = base_calloc(1, sizeof *finding + most * sizeof finding->requests[0]);
     if (!finding)
         return NULL;
@@ -339,10 +389,12 @@ static struct finding *make_finding(struct handoff_remote_spine *spine,
     }
     finding->magic = FINDING_MAGIC;
     finding->spine = spine;
+    finding->one_by_one = one_by_one;
     finding->resolve = resolve;
     finding->call.requests = finding->requests;
     finding->call.ended = finding_ended;
-    finding->call.give = finding_is_ready;
+    finding->call.mail.deliver = give_finding;
+    finding->call.mailbox = resolve->call.mailbox;
     return finding;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A remote spine: which calls it has, by its table, and what its answers say. Calls come from any
- * thread; their answers are read on the exchange's thread.
+ * thread; their answers are read where they were fetched.
  */
 #include "client/spine/remote/remote.h"
 
@@ -174,6 +174,16 @@ static bool is_remote_up(struct handoff_spine *spine)
     return handoff_remote_exchange_is_up(handoff_remote_spine_of(spine)->exchange);
 }
 
+static void join_remote(struct handoff_spine *spine, struct base_loop *loop)
+{
+    handoff_remote_exchange_join(handoff_remote_spine_of(spine)->exchange, loop);
+}
+
+static void leave_remote(struct handoff_spine *spine, struct base_loop *loop)
+{
+    handoff_remote_exchange_leave(handoff_remote_spine_of(spine)->exchange, loop);
+}
+
 static const char *lacks_of_remote(struct handoff_spine *spine)
 {
     const struct handoff_remote_spine *remote = handoff_remote_spine_of(spine);
@@ -201,6 +211,8 @@ static void fill_driver(struct handoff_remote_spine *spine)
                                             .resolve = handoff_remote_resolve,
                                             .is_up = is_remote_up,
                                             .lacks = lacks_of_remote,
+                                            .join = join_remote,
+                                            .leave = leave_remote,
                                             .close = close_remote};
     if (handoff_remote_has(spine, HANDOFF_REMOTE_PUT)) {
         driver->can |= HANDOFF_SPINE_CAN_PUT;

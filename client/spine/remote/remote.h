@@ -7,8 +7,8 @@
 #include "client/spine/remote/wire.h"
 #include "client/spine/spine.h"
 
-/* Told on the spine's thread that the sidecar ran out of something, so that the server could not be
-   asked. */
+/* Told, on the thread that would have asked, that the sidecar ran out of something, so that the
+   server could not be asked. */
 typedef void handoff_remote_ran_short(void *observer, enum handoff_shortage resource,
                                       const char *hindered);
 

@@ -38,7 +38,7 @@ void handoff_remote_make_request(const struct handoff_remote_spine *spine,
 
 /* What was answered. *values, where something is to be read, is what the row's pointer leads to: a
    memory, or an array of them; *more (or NULL) whether the answer says that there are more. Without
-   values, and but for ABSENT, the error is set. On the exchange's thread. */
+   values, and but for ABSENT, the error is set. Any thread. */
 enum handoff_remote_verdict handoff_remote_read_answer(const struct handoff_remote_spine *spine,
                                                        enum handoff_remote_operation operation,
                                                        const struct handoff_remote_request *request,

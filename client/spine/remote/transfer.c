@@ -8,11 +8,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/hide.h"
 
-enum {
-    ANSWER_MAX = 8 * 1024 * 1024, /* bytes: a thousand memories of 8 KiB */
-    ANSWERS_MAX = 8 * ANSWER_MAX, /* of all requests of a call: a thousand of 64 KiB */
-};
-
 int64_t handoff_remote_now_ns(void)
 {
     return base_monotonic_ns(&base_clock_system);
@@ -26,6 +21,7 @@ void handoff_remote_request_free(struct handoff_remote_request *request)
     base_buffer_free(&request->framed);
     base_buffer_free(&request->headers);
     base_buffer_free(&request->session);
+    base_buffer_free(&request->url);
 }
 
 /* Whether it is answered by events, which libcurl knows once there is a body. */
@@ -43,13 +39,13 @@ static size_t take_answer_bytes(char *bytes, size_t size, size_t count, void *co
     struct handoff_remote_request *request = context;
     if (request->whole) /* the server may end it as it likes */
         return size * count;
-    if (request->answer.size + size * count > ANSWER_MAX) {
+    if (request->answer.size + size * count > HANDOFF_REMOTE_ANSWER_MAX) {
         request->failure = "its answer is too long";
         return 0;
     }
     request->call->bytes += size * count;
-    if (request->call->bytes > ANSWERS_MAX) {
-        request->failure = "its answers are too long together";
+    if (request->call->bytes > HANDOFF_REMOTE_ANSWERS_MAX) {
+        request->failure = HANDOFF_REMOTE_TOO_LONG_TOGETHER;
         return 0;
     }
     note_stream(request);
@@ -204,8 +200,7 @@ bool handoff_remote_transfer_begin(struct handoff_remote_exchange *exchange,
         set_up_request(exchange, request, easy) &&
         curl_multi_add_handle(exchange->multi, easy) == CURLM_OK) {
         request->own = HANDOFF_FAULT_NONE;
-        exchange->running_count++;
-        TAILQ_INSERT_TAIL(&exchange->running, request, place);
+        handoff_remote_note_running(exchange, request);
         return true;
     }
     drop_transfer(request);
@@ -223,26 +218,48 @@ static const char *failure_of_ending(const char *url)
                : "the connection ended before it had answered";
 }
 
-static const char *failure_of_curl(CURLcode result, const char *url)
+const char *handoff_remote_failure(enum handoff_fault fault, const char *url)
+{
+    switch (fault) {
+    case HANDOFF_FAULT_TIME:
+        return "it did not answer in time";
+    case HANDOFF_FAULT_NAME:
+        return "its host name cannot be resolved";
+    case HANDOFF_FAULT_CONNECTION:
+        return "it refused the connection, or cannot be reached";
+    case HANDOFF_FAULT_RESET:
+    case HANDOFF_FAULT_CLOSED:
+    case HANDOFF_FAULT_OTHER:
+        return failure_of_ending(url);
+    case HANDOFF_FAULT_TLS:
+        return "TLS failed; check spine.tls";
+    case HANDOFF_FAULT_BODY_SIZE:
+        return "its answer is too long";
+    default:
+        return "its answer was incomplete or not HTTP";
+    }
+}
+
+static enum handoff_fault fault_of_curl(CURLcode result)
 {
     switch (result) {
     case CURLE_OPERATION_TIMEDOUT:
-        return "it did not answer in time";
+        return HANDOFF_FAULT_TIME;
     case CURLE_COULDNT_RESOLVE_HOST:
-        return "its host name cannot be resolved";
+        return HANDOFF_FAULT_NAME;
     case CURLE_COULDNT_CONNECT:
-        return "it refused the connection, or cannot be reached";
+        return HANDOFF_FAULT_CONNECTION;
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
-        return failure_of_ending(url);
+        return HANDOFF_FAULT_CLOSED;
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CERTPROBLEM:
-        return "TLS failed; check spine.tls";
+        return HANDOFF_FAULT_TLS;
     default:
-        return "its answer was incomplete or not HTTP";
+        return HANDOFF_FAULT_GARBLED;
     }
 }
 
@@ -267,8 +284,7 @@ static void leave_transfer(struct handoff_remote_exchange *exchange,
 {
     curl_multi_remove_handle(exchange->multi, request->easy);
     drop_transfer(request);
-    exchange->running_count--;
-    TAILQ_REMOVE(&exchange->running, request, place);
+    handoff_remote_leave_running(exchange, request);
 }
 
 static void take_session_header(struct handoff_remote_request *request)
@@ -280,8 +296,8 @@ static void take_session_header(struct handoff_remote_request *request)
         base_buffer_text(&request->session, header->value);
 }
 
-/* A server that repeats the credentials it was sent does not get them into errors or memories. */
-static void hide_token(const struct handoff_remote_exchange *exchange, struct base_buffer *answer)
+void handoff_remote_hide_token(const struct handoff_remote_exchange *exchange,
+                               struct base_buffer *answer)
 {
     if (exchange->authorization)
         base_hide_credential(answer->data, answer->size,
@@ -297,12 +313,12 @@ void handoff_remote_transfer_end(struct handoff_remote_exchange *exchange,
     if (!request->failure)
         request->own = own_fault_of_curl(request, request->easy, result);
     if (result != CURLE_OK && !request->failure && request->own == HANDOFF_FAULT_NONE)
-        request->failure = failure_of_curl(result, exchange->options.url);
+        request->failure = handoff_remote_failure(fault_of_curl(result), exchange->options.url);
     if (!request->failure && request->streamed && !request->whole)
         request->failure = "its stream of events ended without an answer";
     if (request->rpc)
         take_session_header(request);
-    hide_token(exchange, &request->answer);
+    handoff_remote_hide_token(exchange, &request->answer);
     leave_transfer(exchange, request);
 }
 

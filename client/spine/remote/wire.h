@@ -42,8 +42,7 @@ struct handoff_remote_wire {
                     const struct handoff_remote_values *values,
                     struct handoff_remote_request *request);
 
-    /* Reads the answer. On the
-       exchange's thread. */
+    /* Reads the answer. Any thread. */
     enum handoff_remote_verdict (*judge)(const struct handoff_remote_row *row,
                                          enum handoff_remote_operation operation,
                                          const struct handoff_remote_request *request,
