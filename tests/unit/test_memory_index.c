@@ -140,6 +140,18 @@ static unsigned for_each_file(void (*what)(const char *path))
     return count;
 }
 
+/* While it is closed. */
+static void change_store(const char *statements)
+{
+    struct handoff_db db = {0};
+    struct handoff_error error;
+    char path[512];
+    snprintf(path, sizeof path, "%s/handoff.db", directory);
+    assert_int_equal(handoff_db_open(&db, path, HANDOFF_DB_WRITE, NULL, &error), HANDOFF_OK);
+    assert_int_equal(handoff_db_exec(&db, statements, &error), HANDOFF_OK);
+    handoff_db_close(&db);
+}
+
 static void damage(const char *path)
 {
     char byte;
@@ -650,6 +662,35 @@ static void test_a_table_that_cannot_be_read_is_done_without(void **state)
     }
 }
 
+/* Whoever damages a row, or writes one: what it says is compared with its file. */
+static void test_rows_that_cannot_be_are_done_without(void **state)
+{
+    (void)state;
+    static const char *const harm[] = {
+        "UPDATE search_segments SET first = last + 1",
+        "UPDATE search_segments SET first = -9223372036854775807 - 1",
+        "UPDATE search_segments SET last = 9223372036854775807",
+        "UPDATE search_segments SET checksum = 'no number'",
+        "UPDATE search_segments SET removed = x'ff'",
+        "UPDATE search_segments SET number = -number",
+        "UPDATE search_segments SET number = 9223372036854775807"
+        " WHERE number = (SELECT max(number) FROM search_segments)",
+        "INSERT INTO memories_gone (seq) VALUES (-9223372036854775807 - 1), (0),"
+        " (9223372036854775807)",
+    };
+    put_many(0, 100);
+    for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
+        temp_spine_end_at(&temp);
+        change_store(harm[i]);
+        open_again();
+        settle();
+        assert_found("bucket", 100);
+        put_numbered((int)(1000 + i), "bottle"); /* files are still numbered apart */
+        settle();
+        assert_found("bottle", i + 1);
+    }
+}
+
 static void truncate_file(const char *path)
 {
     assert_int_equal(truncate(path, 0), 0);
@@ -714,19 +755,14 @@ static void test_closing_needs_no_descriptor(void **state)
 /* More than the opening reads. */
 static void put_rows(int count)
 {
-    struct handoff_db db = {0};
-    struct handoff_error error;
-    char path[512], rows[512];
-    snprintf(path, sizeof path, "%s/handoff.db", directory);
+    char rows[512];
     snprintf(rows, sizeof rows,
              "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number LIMIT %d)"
              " INSERT INTO memories (seq, id, importance, pinned, created_at, updated_at, tags,"
              " content) SELECT n, 'm' || n, 1, 0, 1, 1, '', 'bucket' FROM number;"
              " UPDATE memory_clock SET last = %d",
              count, count);
-    assert_int_equal(handoff_db_open(&db, path, HANDOFF_DB_WRITE, NULL, &error), HANDOFF_OK);
-    assert_int_equal(handoff_db_exec(&db, rows, &error), HANDOFF_OK);
-    handoff_db_close(&db);
+    change_store(rows);
 }
 
 static void test_it_is_complete_when_all_is_found(void **state)
@@ -773,6 +809,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_removed_ones_are_recorded_a_few_at_a_time, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_table_that_cannot_be_read_is_done_without, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_rows_that_cannot_be_are_done_without, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_search_that_meets_damage_has_it_mended, set_up,
                                         tear_down),

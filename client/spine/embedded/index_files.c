@@ -221,12 +221,24 @@ static bool fits_row(const struct search_segment *segment, sqlite3_stmt *row, in
            (int64_t)facts.checksum == sqlite3_column_int64(row, 3) && facts.first > covered;
 }
 
+/* What was removed of it; a damaged list would hide memories that are there. */
+static bool load_removed(struct search_segment *segment, sqlite3_stmt *row)
+{
+    const struct base_span removed = handoff_db_column(row, 4);
+    struct search_segment_facts facts;
+    if (removed.data && !search_segment_load_removed(segment, removed))
+        return false;
+    search_segment_read_facts(segment, &facts);
+    return facts.removed == sqlite3_column_int64(row, 5);
+}
+
 /* A file that is not as it should be is left out: its rows are read anew. */
 static enum handoff_code attach_file(struct handoff_memory_index *index, sqlite3_stmt *row,
                                      int64_t *covered, struct handoff_error *error)
 {
     const int64_t number = sqlite3_column_int64(row, 0);
-    const struct base_span removed = handoff_db_column(row, 4);
+    if (number < 1 || number == INT64_MAX)
+        return HANDOFF_OK; /* it names no file of ours */
     char *path = file_path(index, number);
     if (!path)
         return handoff_error_no_memory(error);
@@ -234,8 +246,7 @@ static enum handoff_code attach_file(struct handoff_memory_index *index, sqlite3
     base_free(path);
     if (number >= index->next_number)
         index->next_number = number + 1;
-    if (!segment || !fits_row(segment, row, *covered) ||
-        (removed.data && !search_segment_load_removed(segment, removed))) {
+    if (!segment || !fits_row(segment, row, *covered) || !load_removed(segment, row)) {
         search_segment_close(&segment);
         return HANDOFF_OK;
     }
@@ -252,7 +263,9 @@ static enum handoff_code attach_each(struct handoff_memory_index *index, struct 
     int64_t covered = 0;
     enum handoff_code code = HANDOFF_OK;
     sqlite3_stmt *rows = handoff_db_statement(
-        db, "SELECT number, first, last, checksum, removed FROM search_segments ORDER BY first",
+        db,
+        "SELECT number, first, last, checksum, removed, removed_count FROM search_segments"
+        " ORDER BY first",
         error);
     if (!rows)
         return handoff_db_failure(db, NULL);
