@@ -242,7 +242,7 @@ class Deaths(unittest.TestCase):
         return process
 
     def languages(self):
-        return ["python"] if clients.node_too_old() else ["python", "typescript"]
+        return ("python",) if clients.node_too_old() else ("python", "typescript")
 
     def test_work_that_was_done_is_not_done_again(self):
         for language in self.languages():
