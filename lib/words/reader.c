@@ -20,7 +20,7 @@
 #include "lib/words/telling.h"
 
 enum {
-    RULES = 3, /* the version of the rules: words_version */
+    RULES = 4, /* the version of the rules: words_version */
     LONGEST_TEXT = INT32_MAX,
     MOST_JOINERS = 3, /* as in "https://host" */
     TERMS_OF_STEP = 2,
@@ -36,11 +36,43 @@ struct letter {
     enum words_class class;
 };
 
+enum { JAMO_L = 0x1100, JAMO_V = 0x1161, JAMO_T = 0x11a7, SYLLABLES = 0xac00 };
+enum { JAMO_LS = 19, JAMO_VS = 21, JAMO_TS = 28 };
+
+/* The number of a character among `count` from the first, and behind it; or -1. */
+static int jamo_at(const uint8_t **at, const uint8_t *end, uint32_t first, uint32_t count)
+{
+    uint32_t character;
+    if (*at >= end || **at != 0xe1) /* U+1000 to U+1FFF */
+        return -1;
+    const size_t width = base_utf8_next((const char *)*at, (size_t)(end - *at), &character);
+    if (character < first || character - first >= count)
+        return -1;
+    *at += width;
+    return (int)(character - first);
+}
+
+/* A syllable of Hangul may be written as its two or three letters (NFD, as file names often are):
+   it is one character all the same (Unicode, 3.12). */
+static void join_syllable(struct letter *letter, const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *after = at;
+    const int l = jamo_at(&after, end, JAMO_L, JAMO_LS);
+    const int v = l >= 0 ? jamo_at(&after, end, JAMO_V, JAMO_VS) : -1;
+    if (v < 0)
+        return;
+    const int t = jamo_at(&after, end, JAMO_T + 1, JAMO_TS - 1);
+    letter->character = (uint32_t)(SYLLABLES + (l * JAMO_VS + v) * JAMO_TS + t + 1);
+    letter->width = (unsigned)(after - at);
+}
+
 static struct letter letter_above_ascii(const uint8_t *at, const uint8_t *end)
 {
     struct letter letter;
     letter.width =
         (unsigned)base_utf8_next((const char *)at, (size_t)(end - at), &letter.character);
+    if (letter.character >= JAMO_L && letter.character < JAMO_L + JAMO_LS)
+        join_syllable(&letter, at, end);
     letter.class =
         letter.character == BASE_UTF8_INVALID ? WORDS_BREAK : words_class_of(letter.character);
     return letter;

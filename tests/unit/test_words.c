@@ -195,6 +195,23 @@ static void scripts_without_spaces_give_pairs(void **state)
     assert_true(finds("ภาษา", "ภาษาไทย"));
 }
 
+/* As macOS writes file names, and NFD all text. */
+static void hangul_may_be_written_in_its_letters(void **state)
+{
+    (void)state;
+    static const char whole[] = "결제가 실패",
+                      letters[] = "\u1100\u1167\u11af\u110c\u1166\u1100\u1161 \u1109\u1175\u11af"
+                                  "\u1111\u1162";
+    expect_read("결제가", 0, "결제+ 제가+");
+    expect_read("\u1100\u1167\u11af\u110c\u1166", 0, "\u1100\u1167\u11af\u110c\u1166+");
+    assert_true(finds(whole, letters));
+    assert_true(finds(letters, whole));
+    assert_true(finds("결제", letters));
+    assert_false(finds("결재", letters));
+    (void)terms_of(
+        "\u1100 \u1100\u1100 \u1161\u11af \u1112\u1175\u11c2\u1112 \u1113\u1161 \xe1\x84");
+}
+
 static void positions_count_words_and_pairs(void **state)
 {
     (void)state;
@@ -525,6 +542,7 @@ int main(void)
         cmocka_unit_test(identifiers_are_split_and_kept_whole),
         cmocka_unit_test(an_identifier_is_found_however_it_is_written),
         cmocka_unit_test(scripts_without_spaces_give_pairs),
+        cmocka_unit_test(hangul_may_be_written_in_its_letters),
         cmocka_unit_test(positions_count_words_and_pairs),
         cmocka_unit_test(the_room_for_terms_does_not_change_them),
         cmocka_unit_test(a_word_of_any_length_is_one_term),
