@@ -299,6 +299,7 @@ static bool watch_signals(struct exporter_lifecycle *lifecycle, struct exporter_
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* beyond `ulimit -f` a write fails, as on a full disk */
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     lifecycle->signals.ready = take_signals;
     lifecycle->signals_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -134,7 +134,7 @@ class Sending(Case):
                 self.assertEqual(result()["state"], "ready")
 
     def test_a_sidecar_that_cannot_write_is_503_and_tried_again(self):
-        for _ in self.each({"coder": {}}, program=str(self.without_signal())):
+        for _ in self.each({"coder": {}}):
             pid = self.daemon.process.pid
             soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, hard))
@@ -144,13 +144,6 @@ class Sending(Case):
             self.assertEqual(result()["state"], "ready")
             self.assertEqual(len({request["idempotency-key"] for request in self.requests()}), 1)
             self.assertEqual(len(self.caller.call("GET", "/v1/handoffs").json()["items"]), 1)
-
-    def without_signal(self):
-        """The daemon, which gets an error where a file would become too large; the signal would end it."""
-        program = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), "daemon")
-        program.write_text('#!/bin/sh\ntrap "" XFSZ\nexec "$HANDOFF_EXPORTER" "$@"\n', encoding="utf-8")
-        program.chmod(0o755)
-        return program
 
     def test_a_limit_that_lasts_is_raised_after_the_retries(self):
         for client in self.each({"coder": {}}, api={"max_in_flight": 1}, client={"retry_seconds": 0}):
