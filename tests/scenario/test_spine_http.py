@@ -81,7 +81,7 @@ class Finding(Case):
         search = {"method": "GET", "path": "/facts?newest={limit}&about={query}", "memories": "/facts"}
         self.start({**TABLE, "operations": {**TABLE["operations"], "search": search}})
         self.server.store("fit-1", "the zeppelin is inspected")
-        envelope = self.chain.hand("researcher", "analyst", summary="inspect the zeppelin \u98db " * 1000, include_recent=5)
+        envelope = self.chain.hand("researcher", "analyst", summary="inspect the zeppelin \u98db " * 300, include_recent=5)
         self.assertEqual(list(memories(envelope)), ["fit-1"])
         [asked] = [entry[1] for entry in self.server.asked("/facts?newest") if "about=" in entry[1]]
         about = urllib.parse.parse_qs(urllib.parse.urlsplit(asked).query, errors="strict")["about"][0]
