@@ -145,7 +145,7 @@ class Day:
                     ("handoff_exporter_series_dropped_total", 0), ("handoff_exporter_config_last_reload_successful", 1),
                     ("handoff_tokenizer_exact", 1), ("handoff_store_commit_failures_total", 0), ("handoff_store_displaced", 0),
                     ("handoff_store_disk_free_bytes", 4 * 10**10), ("handoff_store_disk_size_bytes", 10**11),
-                    ("handoff_task_stalled_after_seconds", 3600),
+                    ("handoff_task_stalled_after_seconds", 3600), ("handoff_ping_pongs_total", 0),
                     ("handoff_oldest_open_task_seconds", self.random.randint(0, 900))):
                 self.record(metric, value)
             self.record("handoff_exporter_resource_shortages_total", 0, resource="descriptors")

@@ -461,10 +461,10 @@ static void test_lists(void **state)
 
 static void test_channels(void **state)
 {
-    struct exporter_config *config = load(
-        "agents: {a: , b: , c: }\n"
-        "channels: {z: {receivers: [c, a]}, empty: , m: {receivers: [b], token_budget: 900, "
-        "retention: 7d, retention_size: 2MiB}}\n");
+    struct exporter_config *config =
+        load("agents: {a: , b: , c: }\n"
+             "channels: {z: {receivers: [c, a]}, empty: , m: {receivers: [b], token_budget: 900, "
+             "retention: 7d, retention_size: 2MiB}}\n");
 
     (void)state;
     assert_int_equal(config->nchannels, 3);
