@@ -84,7 +84,7 @@ def classes():
 def defaults():
     """{key: default} of the configuration and of the options."""
     found = {}
-    for table in ("root", "agent"):
+    for table in ("channel", "root", "agent"):  # of keys with one name, the later wins
         text = subprocess.check_output([source_tree.BUILD / "tests/print_config", table], text=True)
         found.update(re.findall(r"^\| `([\w.]+)` \|.*? \| `([^`]+)` \|", text, re.MULTILINE))
     options = (source_tree.TOP / "exporter/options.def").read_text()

@@ -18,7 +18,7 @@ SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 
 
 # Fields of a request that the pages mention.
-ENVELOPE = {"constraints.deadline", "expected_output.criteria", "include_recent"}
+ENVELOPE = {"constraints.deadline", "expected_output.criteria", "include_recent", "state.decisions", "warnings"}
 # What runs beside the sidecar on any system: ours, those of the host it runs on, those of Debian's base.
 TOOLS = {"handoffctl", "curl", "systemctl", "journalctl", "kubectl", "amtool", "date", "df", "sed", "tail", "grep"}
 
