@@ -311,7 +311,7 @@ static void write_missing_memories(FILE *out, yyjson_val *missing)
         review_write_text(out, review_string(memory, "id"));
         fputs("</code>: ", out);
         review_write_text(out, review_string(memory, "reason"));
-        if (review_string(memory, "detail") != NULL) {
+        if (*review_string(memory, "detail") != '\0') {
             fputs(" (", out);
             review_write_text(out, review_string(memory, "detail"));
             fputs(")", out);

@@ -210,6 +210,12 @@ class Reading(Case):
         self.assertIn(f"/review/handoffs/{handoff['handoff']['id']}", page.links)
         self.assertIn("Too late", page.text)
 
+    def test_a_missing_memory_has_its_reason_and_no_empty_detail(self):
+        self.start()
+        page = self.page_of(self.send(memory_ids=["m-1"]))
+        self.assertRegex(page.text, r"m-1\s*: not_found")
+        self.assertNotRegex(page.text, r"not_found\s*\(")
+
     @staticmethod
     def soon():
         return (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=1)).isoformat()
