@@ -49,6 +49,8 @@ struct fold {
     struct base_arena *arena;
     struct fold_entry *entries;
     size_t count, room;
+    size_t
+        idle; /* of the entries, those that only say again what was finished, or that nothing was */
     struct handoff_set set; /* of entries that something may equal or name */
     struct handoff_lineage lineage;
     struct handoff_step_agents agents; /* of the steps so far */
@@ -390,17 +392,41 @@ static void take_from_list(struct fold *fold, const struct state_list *list, yyj
     }
 }
 
+/* What was finished is not remembered among the entries, so it is compared with the last hops', as
+ * many as make a ping-pong: agents may send the same state with each handoff, with empty lists. */
+static bool finishes_nothing_new(const struct fold *fold, yyjson_val *key, yyjson_val *values)
+{
+    const struct handoff_said *said = fold->at;
+    size_t before = fold->place;
+    if (yyjson_arr_size(values) == 0)
+        return true;
+    for (int i = 0; i < HANDOFF_PING_PONG_HOPS; i++) {
+        if (said->nparents != 1 || said->parents[0] >= before)
+            return false;
+        before = said->parents[0];
+        said = &fold->lineage.said[before];
+        yyjson_val *earlier =
+            yyjson_obj_getn(said->state, yyjson_get_str(key), yyjson_get_len(key));
+        if (earlier && base_json_equal(earlier, values))
+            return true;
+    }
+    return false;
+}
+
 /* What was finished is told to the next hop only. */
 static void fold_other_member(struct fold *fold, yyjson_val *key, yyjson_val *value,
                               const struct state_list *list)
 {
+    const size_t count = fold->count;
     if (!list || fold->own) {
         fold_named(fold, HANDOFF_ITEM_STATE, key, value);
-        return;
+    } else {
+        struct fold_entry *entry = add_entry(fold, HANDOFF_ITEM_STATE, value);
+        entry->item.name = base_json_span(key);
+        entry->past = true;
     }
-    struct fold_entry *entry = add_entry(fold, HANDOFF_ITEM_STATE, value);
-    entry->item.name = base_json_span(key);
-    entry->past = true;
+    if (list && finishes_nothing_new(fold, key, value))
+        fold->idle += fold->count - count;
 }
 
 static void fold_state(struct fold *fold)
@@ -712,12 +738,12 @@ static void fold_said(struct fold *fold, const struct handoff_said *said, size_t
     fold->hop = hop;
     learn_step_agents(fold);
     fold_intent(fold);
-    const size_t before = fold->count;
+    const size_t before = fold->count - fold->idle;
     fold_constraints(fold);
     fold_state(fold);
     fold_references(fold);
     fold_steps(fold);
-    fold->fruitless[place] = count_fruitless(fold, fold->count - before);
+    fold->fruitless[place] = count_fruitless(fold, fold->count - fold->idle - before);
     fold_summary(fold);
     fold_output(fold);
 }

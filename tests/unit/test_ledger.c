@@ -154,6 +154,25 @@ static void test_a_reference_is_missing_since_the_hop_that_missed_it_first(void 
     assert_int_equal(reference_to("m-1")->missing_since, 0);
 }
 
+/* Agents may send the same state with each handoff, also with empty lists. */
+static void test_to_finish_the_same_again_is_no_progress(void **state)
+{
+    (void)state;
+    static const char begins[] = "{\"state\":{\"remaining\":[\"x\",\"y\"]}}";
+    static const char nothing[] = "{\"state\":{\"resolved\":[],\"done\":[]}}";
+    static const char finishes_x[] = "{\"state\":{\"resolved\":[],\"done\":[\"x\"]}}";
+    static const char finishes_y[] = "{\"state\":{\"done\":[\"y\"]}}";
+    world.agents = "a\0b\0a\0b\0a\0b\0a";
+    FOLD(begins, nothing, nothing, nothing, nothing);
+    assert_int_equal(world.ledger.fruitless, 4);
+    FOLD(begins, finishes_x, finishes_x, finishes_x, finishes_x);
+    assert_int_equal(world.ledger.fruitless, 3);
+    FOLD(begins, finishes_x, nothing, finishes_x, nothing);
+    assert_int_equal(world.ledger.fruitless, 3);
+    FOLD(begins, finishes_x, nothing, nothing, finishes_y);
+    assert_int_equal(world.ledger.fruitless, 0);
+}
+
 static void test_what_a_text_names_is_a_reference_once_it_was_found(void **state)
 {
     (void)state;
@@ -896,6 +915,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_the_intent_is_the_first_and_unchanged),
         TEST(test_a_reference_is_missing_since_the_hop_that_missed_it_first),
+        TEST(test_to_finish_the_same_again_is_no_progress),
         TEST(test_what_a_text_names_is_a_reference_once_it_was_found),
         TEST(test_what_no_memory_can_be_called),
         TEST(test_constraints_accumulate),
