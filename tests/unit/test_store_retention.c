@@ -10,6 +10,7 @@
 #include "client/store/handoffs.h"
 #include "client/store/sqlite/migrate.h"
 #include "client/store/sqlite/retained_size.h"
+#include "client/store/sqlite/shelves.h"
 #include "lib/base/arena.h"
 #include "tests/support/temp_store.h"
 #include "tests/support/unit.h"
@@ -355,6 +356,65 @@ static void test_rows_are_counted_as_they_lie_on_the_disk(void **state)
     assert_true(counted < real * 1.33);
 }
 
+/* ---- publications ---------------------------------------------------------------------------- */
+
+static void run_sql(const char *sql)
+{
+    assert_int_equal(handoff_db_exec(&fixture.db, sql, &fixture.error), HANDOFF_OK);
+}
+
+static int count_hundred(void *count)
+{
+    ++*(int *)count;
+    return 0;
+}
+
+/* Of instructions of SQLite. */
+static int hundreds_to_note_unread(int64_t seq)
+{
+    int count = 0;
+    sqlite3_progress_handler(fixture.db.sqlite, 100, count_hundred, &count);
+    assert_int_equal(handoff_shelves_note_unread(&fixture.db, seq, &fixture.error), HANDOFF_OK);
+    sqlite3_progress_handler(fixture.db.sqlite, 0, NULL, NULL);
+    return count;
+}
+
+/* A step of retention is a transaction of 64 rows, and others wait for it. */
+static void test_what_is_removed_is_looked_for_only_among_subscribers_of_its_channel(void **state)
+{
+    (void)state;
+    const struct made handoff = finished(0, 100);
+    open_database();
+    run_sql("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)"
+            " INSERT INTO subscriptions (channel, receiver, state, at, from_at, position)"
+            " SELECT 'channel-' || i, 'agent', 3, 1, 0, 0 FROM n");
+    (void)hundreds_to_note_unread(handoff.seq); /* it is prepared */
+    assert_in_range(hundreds_to_note_unread(handoff.seq), 0, 2);
+    run_sql("INSERT INTO publications (seq, channel, source, at, unfinished)"
+            " SELECT max(seq), 'channel-7', 'analyst', 1, 0 FROM envelopes");
+    assert_in_range(hundreds_to_note_unread(handoff.seq), 0, 2);
+    assert_int_equal(ask("SELECT total(dropped) FROM subscriptions"), 1);
+    assert_int_equal(ask("SELECT dropped FROM subscriptions WHERE channel = 'channel-7'"), 1);
+}
+
+/* A backup removes from its copy what has gone from the store since the copy was begun. */
+static void test_what_is_kept_and_removed_all_the_same_is_not_counted(void **state)
+{
+    int64_t wrong;
+    (void)state;
+    const struct made one = finished(0, 100), other = finished(1, 100);
+    open_database();
+    run_sql("INSERT INTO publications (seq, channel, source, at, unfinished, shelf, shelf_bytes)"
+            " SELECT seq, 'news', 'analyst', 1, 0, 1000, 500 FROM envelopes");
+    run_sql("INSERT INTO channel_shelves VALUES ('news', 2, 1000)");
+    assert_int_equal(handoff_retention_remove(&fixture.db, one.seq, &fixture.error), HANDOFF_OK);
+    assert_int_equal(handoff_shelves_count_wrong(&fixture.db, &wrong, &fixture.error), HANDOFF_OK);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(ask("SELECT bytes FROM channel_shelves"), 500);
+    assert_int_equal(handoff_retention_remove(&fixture.db, other.seq, &fixture.error), HANDOFF_OK);
+    assert_int_equal(ask("SELECT count(*) FROM channel_shelves"), 0);
+}
+
 /* ---- older versions -------------------------------------------------------------------------- */
 
 /* The columns that the older version has, of the rows that this one wrote. */
@@ -435,6 +495,8 @@ int main(void)
         WITH_STORE(test_large_bodies_go_a_few_at_a_time),
         WITH_STORE(test_rows_go_by_size_the_oldest_first),
         WITH_STORE(test_rows_are_counted_as_they_lie_on_the_disk),
+        WITH_STORE(test_what_is_removed_is_looked_for_only_among_subscribers_of_its_channel),
+        WITH_STORE(test_what_is_kept_and_removed_all_the_same_is_not_counted),
         WITH_STORE(test_a_store_of_an_older_version),
     };
     base_uuid_source_init(&ids, NULL, NULL);

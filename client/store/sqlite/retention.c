@@ -102,6 +102,8 @@ enum handoff_code handoff_retention_remove(struct handoff_db *db, int64_t seq,
 {
     enum handoff_code code = handoff_shelves_note_unread(db, seq, error);
     if (code == HANDOFF_OK)
+        code = handoff_shelves_forget(db, seq, error);
+    if (code == HANDOFF_OK)
         code = handoff_contribution_leave(db, seq, error);
     if (code == HANDOFF_OK)
         code = handoff_body_files_release(db, seq, error);

@@ -56,10 +56,13 @@ enum handoff_code handoff_shelves_put(struct handoff_db *db, int64_t seq, int64_
 /* ---- who has not read it ----------------------------------------------------------------------
  */
 
+/* The channel is looked up first, alone: most of what retention takes is no publication, and then
+   no subscription is looked at. */
 static const char count_unread[] =
     "UPDATE subscriptions SET dropped = dropped + 1 WHERE state = 3 AND position < ?1"
     " AND channel = (SELECT p.channel FROM publications p JOIN envelopes e ON e.seq = p.seq"
-    "  WHERE p.seq = ?1 AND p.named = 0 AND p.shelf >= 0 AND e.body <> ''"
+    "  WHERE p.seq = ?1 AND p.named = 0 AND p.shelf >= 0 AND e.body <> '')"
+    " AND EXISTS (SELECT 1 FROM publications p WHERE p.seq = ?1"
     "  AND p.source <> subscriptions.receiver"
     "  AND (p.at >= subscriptions.from_at OR p.seq >= subscriptions.newer))"
     " AND NOT EXISTS (SELECT 1 FROM channel_deliveries d"
@@ -185,6 +188,11 @@ static enum handoff_code let_one_go(struct handoff_db *db, const struct full_she
                : code;
 }
 
+static enum handoff_code drop_empty_totals(struct handoff_db *db, struct handoff_error *error)
+{
+    return handoff_db_exec(db, "DELETE FROM channel_shelves WHERE publications = 0", error);
+}
+
 static enum handoff_code lower_totals(struct handoff_db *db, const struct full_shelf *full,
                                       struct handoff_error *error)
 {
@@ -202,9 +210,20 @@ static enum handoff_code lower_totals(struct handoff_db *db, const struct full_s
     sqlite3_bind_int(update, 2, full->count);
     sqlite3_bind_int64(update, 3, bytes);
     enum handoff_code code = handoff_db_do(db, update, error);
-    return code == HANDOFF_OK
-               ? handoff_db_exec(db, "DELETE FROM channel_shelves WHERE publications = 0", error)
-               : code;
+    return code == HANDOFF_OK ? drop_empty_totals(db, error) : code;
+}
+
+static const char forget_kept[] =
+    "UPDATE channel_shelves SET publications = publications - 1,"
+    " bytes = bytes - (SELECT shelf_bytes FROM publications WHERE seq = ?1)"
+    " WHERE channel = (SELECT channel FROM publications WHERE seq = ?1 AND shelf > 1)";
+
+enum handoff_code handoff_shelves_forget(struct handoff_db *db, int64_t seq,
+                                         struct handoff_error *error)
+{
+    enum handoff_code code = run_for_shelf(db, forget_kept, seq, 0, error);
+    return code == HANDOFF_OK && sqlite3_changes(db->sqlite) > 0 ? drop_empty_totals(db, error)
+                                                                 : code;
 }
 
 static enum handoff_code let_some_go(struct handoff_db *db, struct full_shelf *full,

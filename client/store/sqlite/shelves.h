@@ -31,6 +31,11 @@ enum handoff_code handoff_shelves_put(struct handoff_db *db, int64_t seq, int64_
 enum handoff_code handoff_shelves_note_unread(struct handoff_db *db, int64_t seq,
                                               struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* Likewise: all of it is removed. What is kept is never finished, so this happens only to a copy of
+   the store, from which a backup removes what has gone since. */
+enum handoff_code handoff_shelves_forget(struct handoff_db *db, int64_t seq,
+                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* In a transaction of its own: lets some go of each channel that keeps too much. */
 struct handoff_shelves_step {
     const struct handoff_store_options *options; /* says what each channel may keep */
