@@ -66,6 +66,7 @@ ELSEWHERE = {
     ("ctl/memories.c", "pin"): "an option",
     ("ctl/parked.c", "expired"): "an option",
     ("ctl/request.c", "constraint"): "an option",
+    ("exporter/review/channels.c", "parked"): "a member of a receiver: how many",
     ("exporter/review/jobs.c", "done"): "a member of a bulk job: how many",
     ("exporter/review/job_events.c", "done"): "the same",
     ("ctl/job.c", "done"): "the same",
