@@ -115,6 +115,27 @@ class Finding(Case):
         envelope = self.chain.hand("researcher", "analyst", memory_ids=["alice-1", "bob-1"], scope="user:alice")
         self.assertEqual((list(memories(envelope)), list(missing(envelope))), (["alice-1"], ["bob-1"]))
 
+    def test_another_sidecar_is_asked_for_what_the_request_sees(self):
+        remote = self.enterContext(daemon_with(pullers("analyst"), spine={"search_timeout": "10s"}))
+        self.daemon = self.enterContext(daemon_with(
+            pullers("researcher", "analyst"), spine={"kind": "http", "url": f"http://{remote.api.address}", "timeout": "10s"}))
+        self.chain = Chain(self.daemon, "another-sidecar")
+        for name, memory in {"alice-1": {"scope": "user:alice"}, "team-1": {"scope": "team:x"}, "shared-1": {},
+                             "bob-1": {"scope": "user:bob"}, "bob-2": {"scope": "user:bob"}}.items():
+            self.assertEqual(self.memory("PUT", name, {"content": f"{name} knows retries", **memory}).status, 201)
+        envelope = self.chain.hand("researcher", "analyst", new_chain=True, task_summary="retries", include_recent=3, include_pins=True,
+                                   scope=["user:alice", "team:x"])
+        self.assertEqual((sorted(memories(envelope)), envelope["missing"]), (["alice-1", "shared-1", "team-1"], []))
+        newest = self.chain.call("GET", "/v1/memories?recent=3&scope=user:alice,team:x").json()["items"]
+        self.assertEqual([memory["id"] for memory in newest], ["shared-1", "team-1", "alice-1"])
+
+    def test_a_memory_without_times_has_those_that_are_known(self):
+        self.start()
+        self.server.store("ms-1")
+        self.assertEqual(self.memory("GET", "ms-1").json()["updated_at"], self.memory("GET", "ms-1").json()["created_at"])
+        del self.server.facts["ms-1"]["created"]
+        self.assertNotIn("1970", self.memory("GET", "ms-1").json()["updated_at"])
+
     def test_a_scope_that_is_not_a_text_does_not_mean_shared(self):
         self.start()
         for name, scope in ("number-1", 7), ("list-1", ["user:alice"]), ("object-1", {"name": "user:alice"}), ("no-1", False):

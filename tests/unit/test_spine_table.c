@@ -129,12 +129,38 @@ static void test_several_ids_are_separated_by_commas(void **unused)
     assert_string_equal(path_of(HANDOFF_REMOTE_GET_MANY, &values), "/m?ids=ms-1,a%3Ab");
 }
 
+static void test_the_usual_table_names_the_scopes_that_are_looked_into(void **unused)
+{
+    (void)unused;
+    read_table(handoff_http_usual_table);
+    const struct base_span names[] = {base_span_text("team:a/b"), base_span_text("user:al")};
+    struct handoff_remote_values values = {.scopes = names, .scope_count = 2, .limit = 3};
+    assert_string_equal(path_of(HANDOFF_REMOTE_RECENT, &values),
+                        "/v1/memories?recent=3&scope=team%3Aa%2Fb,user%3Aal");
+    values.scope_count = 0;
+    assert_string_equal(path_of(HANDOFF_REMOTE_PINNED, &values),
+                        "/v1/memories?pinned=true&limit=3&scope=");
+}
+
 static const char *body_of(enum handoff_remote_operation operation,
                            const struct handoff_remote_values *values)
 {
     base_buffer_clear(&out);
     handoff_remote_compose(&table.rows[operation], values, &out);
     return out.data;
+}
+
+static void test_scopes_are_a_list_in_a_body(void **unused)
+{
+    (void)unused;
+    read_table(WITH(GET ",\"search\":{\"method\":\"POST\",\"path\":\"/s\",\"body\":"
+                        "{\"q\":\"{query}\",\"in\":\"{scopes}\"}}"));
+    const struct base_span names[] = {base_span_text("user:al")};
+    struct handoff_remote_values values = {.query = base_span_text("x"), .scopes = names};
+    assert_string_equal(body_of(HANDOFF_REMOTE_SEARCH, &values), "{\"q\":\"x\",\"in\":[]}");
+    values.scope_count = 1;
+    assert_string_equal(body_of(HANDOFF_REMOTE_SEARCH, &values),
+                        "{\"q\":\"x\",\"in\":[\"user:al\"]}");
 }
 
 static void test_no_value_escapes_from_its_place_in_a_body(void **unused)
@@ -223,6 +249,8 @@ int main(void)
         TEST(test_without_a_table_it_is_a_handoff_exporter),
         TEST(test_no_value_escapes_from_its_place_in_a_path),
         TEST(test_several_ids_are_separated_by_commas),
+        TEST(test_the_usual_table_names_the_scopes_that_are_looked_into),
+        TEST(test_scopes_are_a_list_in_a_body),
         TEST(test_no_value_escapes_from_its_place_in_a_body),
         TEST(test_members_are_found_by_their_pointers),
         TEST(test_what_is_no_memory_is_not_read),

@@ -16,11 +16,13 @@
 const char handoff_http_usual_table[] =
     "{\"operations\":{"
     "\"get\":{\"method\":\"GET\",\"path\":\"/v1/memories/{id}\"},"
-    "\"search\":{\"method\":\"GET\",\"path\":\"/v1/memories?query={query}&limit={limit}\","
+    "\"search\":{\"method\":\"GET\",\"path\":\"/v1/"
+    "memories?query={query}&limit={limit}&scope={scopes}\","
     "\"memories\":\"/items\"},"
-    "\"recent\":{\"method\":\"GET\",\"path\":\"/v1/memories?recent={limit}\","
+    "\"recent\":{\"method\":\"GET\",\"path\":\"/v1/memories?recent={limit}&scope={scopes}\","
     "\"memories\":\"/items\"},"
-    "\"pinned\":{\"method\":\"GET\",\"path\":\"/v1/memories?pinned=true&limit={limit}\","
+    "\"pinned\":{\"method\":\"GET\",\"path\":\"/v1/"
+    "memories?pinned=true&limit={limit}&scope={scopes}\","
     "\"memories\":\"/items\",\"more\":\"/next\"},"
     "\"put\":{\"method\":\"PUT\",\"path\":\"/v1/memories/"
     "{id}\",\"body\":{\"content\":\"{content}\","
@@ -31,13 +33,14 @@ const char handoff_http_usual_table[] =
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static const char *const path_placeholders[] = {"id", "ids", "query", "limit"};
+static const char *const path_placeholders[] = {"id", "ids", "query", "limit", "scopes"};
 enum { PATH_PLACEHOLDERS = sizeof path_placeholders / sizeof *path_placeholders };
 
 static enum handoff_code check_path(const char *place, struct base_span path,
                                     struct handoff_error *error)
 {
-    static const char allowed[] = "a path that begins with /, with {id}, {ids}, {query} or {limit}";
+    static const char allowed[] =
+        "a path that begins with /, with {id}, {ids}, {query}, {limit} or {scopes}";
     if (path.size == 0 || path.data[0] != '/' || (path.size > 1 && path.data[1] == '/'))
         return handoff_remote_refuse_entry(place, "path", "this is not a path", path.data, allowed,
                                            error);
@@ -96,11 +99,12 @@ static void append_encoded(struct base_buffer *out, struct base_span text)
     }
 }
 
-static void append_encoded_ids(struct base_buffer *out, const struct handoff_remote_values *values)
+static void append_encoded_list(struct base_buffer *out, const struct base_span *texts,
+                                size_t count)
 {
-    for (size_t i = 0; i < values->id_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         base_buffer_text(out, i > 0 ? "," : "");
-        append_encoded(out, values->ids[i]);
+        append_encoded(out, texts[i]);
     }
 }
 
@@ -125,7 +129,9 @@ static void append_path_value(struct base_buffer *out, struct base_span name,
     if (is_path_value(name, "id"))
         append_encoded(out, values->id);
     else if (is_path_value(name, "ids"))
-        append_encoded_ids(out, values);
+        append_encoded_list(out, values->ids, values->id_count);
+    else if (is_path_value(name, "scopes"))
+        append_encoded_list(out, values->scopes, values->scope_count);
     else if (is_path_value(name, "query"))
         append_encoded(out, shorten_for_path(values->query));
     else

@@ -78,6 +78,8 @@ static void write_template_text(struct base_buffer *out, struct base_span text,
         base_json_write_string(out, values->id);
     else if (is_called(text, "{ids}"))
         write_texts(out, values->ids, values->id_count);
+    else if (is_called(text, "{scopes}"))
+        write_texts(out, values->scopes, values->scope_count);
     else if (is_called(text, "{query}"))
         base_json_write_string(out, values->query.data ? values->query : base_span("", 0));
     else if (is_called(text, "{limit}"))

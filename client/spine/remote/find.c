@@ -183,6 +183,8 @@ static bool take_memory_value(struct finding *finding, yyjson_val *value,
     if (memory.created_ms == 0)
         memory.created_ms =
             memory.updated_ms ? memory.updated_ms : base_wall_ms(&base_clock_system);
+    if (memory.updated_ms == 0)
+        memory.updated_ms = memory.created_ms;
     return add_found(finding, &memory, operation, share);
 }
 
@@ -353,6 +355,8 @@ static void ask_for_best(struct finding *finding)
 {
     struct handoff_spine_resolve *resolve = finding->resolve;
     const struct handoff_remote_values values = {.query = resolve->query,
+                                                 .scopes = resolve->scopes.names,
+                                                 .scope_count = resolve->scopes.count,
                                                  .limit = resolve->recent + resolve->skip};
     if (resolve->query.size > 0 && handoff_remote_has(finding->spine, HANDOFF_REMOTE_SEARCH))
         ask_server_for(finding, HANDOFF_REMOTE_SEARCH, &values);
@@ -365,7 +369,9 @@ static void ask_for_best(struct finding *finding)
 static void ask_for_all(struct finding *finding)
 {
     const struct handoff_spine_resolve *resolve = finding->resolve;
-    const struct handoff_remote_values pins = {.limit = handoff_memory_limits_default.pins};
+    const struct handoff_remote_values pins = {.scopes = resolve->scopes.names,
+                                               .scope_count = resolve->scopes.count,
+                                               .limit = handoff_memory_limits_default.pins};
     if (resolve->id_count > 0)
         ask_for_ids(finding);
     if (resolve->pins && handoff_remote_has(finding->spine, HANDOFF_REMOTE_PINNED))

@@ -118,10 +118,11 @@ static bool looks_like_placeholder(struct base_span text)
 
 static bool is_known_placeholder(struct base_span text, bool puts)
 {
-    static const char *const names[] = {
-        "{id}",   "{ids}",      "{query}",  "{limit}", "{content}", "{summary}", "{importance}",
-        "{tags}", "{metadata}", "{pinned}", "{scope}", "{agent}",   "{task_id}", "{created_at}"};
-    enum { OF_ALL = 4, OF_PUT = sizeof names / sizeof *names };
+    static const char *const names[] = {"{id}",     "{ids}",      "{query}",     "{limit}",
+                                        "{scopes}", "{content}",  "{summary}",   "{importance}",
+                                        "{tags}",   "{metadata}", "{pinned}",    "{scope}",
+                                        "{agent}",  "{task_id}",  "{created_at}"};
+    enum { OF_ALL = 5, OF_PUT = sizeof names / sizeof *names };
     return handoff_remote_find_name(names, puts ? OF_PUT : OF_ALL, text.data) >= 0;
 }
 
@@ -155,7 +156,7 @@ static enum handoff_code check_template(const struct handoff_remote_wire *wire, 
         return HANDOFF_OK;
     return handoff_remote_refuse_entry(place, wire->template_key, "unknown placeholder", stray,
                                        puts ? "{id}, or a member of a memory in braces"
-                                            : "{id}, {ids}, {query} or {limit}",
+                                            : "{id}, {ids}, {query}, {limit} or {scopes}",
                                        error);
 }
 

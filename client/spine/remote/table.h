@@ -87,6 +87,8 @@ struct handoff_remote_values {
     struct base_span id, query;
     const struct base_span *ids;
     size_t id_count;
+    const struct base_span *scopes; /* that are looked into beside what is shared */
+    size_t scope_count;
     size_t limit;
     const struct handoff_memory *memory;
 };
