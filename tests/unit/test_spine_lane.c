@@ -13,7 +13,10 @@
 #include <unistd.h>
 
 #include "client/spine/http/http_spine.h"
+#include "client/spine/remote/exchange_internal.h"
 #include "client/spine/remote/remote.h"
+#include "client/spine/remote/remote_internal.h"
+#include "lib/base/container.h"
 #include "lib/base/loop.h"
 
 enum { CONNECTIONS_MAX = 64, GETS = 10, LONG = 200 * 1024 };
@@ -326,6 +329,65 @@ static void test_a_long_answer_is_read_elsewhere_and_comes_as_mail(void **unused
     forget(&asking);
 }
 
+struct late_call {
+    struct handoff_remote_call call;
+    struct handoff_remote_request request;
+    const char *failure;
+    size_t left;
+    bool given;
+};
+
+static bool late_call_ended(struct handoff_remote_call *call)
+{
+    struct late_call *late = (struct late_call *)(void *)call;
+    late->failure = late->request.failure;
+    late->left = late->request.answer.size;
+    call->failed = late->failure != NULL;
+    return false;
+}
+
+static void late_call_was_given(struct base_mail *mail)
+{
+    BASE_CONTAINER_OF(mail, struct late_call, call.mail)->given = true;
+}
+
+/* As a lane hands it over when the thread has others to read. */
+static void give_to_be_read(struct late_call *late, size_t size, int64_t left_ms)
+{
+    *late = (struct late_call){.call = {.requests = &late->request,
+                                        .count = 1,
+                                        .ended = late_call_ended,
+                                        .mail.deliver = late_call_was_given,
+                                        .mailbox = &loops[0].mailbox,
+                                        .answered = true}};
+    late->request.call = &late->call;
+    late->call.deadline_ns = handoff_remote_now_ns() + left_ms * 1000000;
+    for (size_t i = 0; i < size; i++)
+        base_buffer_byte(&late->request.answer, 'x');
+    handoff_remote_send_home(handoff_remote_spine_of(spine)->exchange, &late->call);
+    while (!late->given)
+        base_loop_turn(&loops[0], -1);
+    handoff_remote_request_free(&late->request);
+}
+
+static void test_a_long_answer_is_not_read_after_its_time(void **unused)
+{
+    (void)unused;
+    struct late_call late;
+    open_spine(TABLE(GET_ROW), 0, 10000);
+    give_to_be_read(&late, LONG, 10000);
+    assert_null(late.failure);
+    for (int i = 0; i < HANDOFF_SPINE_DOWN_AFTER; i++) {
+        give_to_be_read(&late, LONG, -10);
+        assert_non_null(late.failure);
+        assert_non_null(strstr(late.failure, "too late"));
+        assert_int_equal(late.left, 0);
+    }
+    assert_true(handoff_spine_is_up(spine, 0)); /* it is not the server that was late */
+    give_to_be_read(&late, 10, -10);
+    assert_null(late.failure);
+}
+
 /* Two loops and the thread, which makes the requests of a mailbox whose loop has not joined. */
 static void test_no_more_run_at_once_than_may(void **unused)
 {
@@ -405,6 +467,7 @@ int main(void)
         TEST(test_one_request_finds_all_and_says_what_is_missing),
         TEST(test_a_get_has_no_body),
         TEST(test_a_long_answer_is_read_elsewhere_and_comes_as_mail),
+        TEST(test_a_long_answer_is_not_read_after_its_time),
         TEST(test_no_more_run_at_once_than_may),
         TEST(test_what_a_leaving_loop_has_asked_for_comes_as_mail),
         TEST(test_what_waits_ends_in_time_too_and_then_it_is_left_alone),

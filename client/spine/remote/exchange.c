@@ -128,6 +128,20 @@ static bool is_long_reading(const struct handoff_remote_call *call)
     return size > READ_ON_LOOP;
 }
 
+/* Long answers wait for one another to be read, which a handoff does beyond its time no more than
+   for the server. That it is late is not the server's fault. */
+static void leave_unread(struct handoff_remote_call *call)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        struct handoff_remote_request *request = &call->requests[i];
+        base_buffer_clear(&request->answer);
+        if (request->failure)
+            continue;
+        request->failure = "its answer is long, and came too late to be read in time";
+        request->own = HANDOFF_FAULT_TIME;
+    }
+}
+
 /* It may free the call. */
 static void give_call(struct handoff_remote_exchange *exchange, struct handoff_remote_call *call)
 {
@@ -139,7 +153,6 @@ static void give_call(struct handoff_remote_exchange *exchange, struct handoff_r
 
 static void end_call(struct handoff_remote_exchange *exchange, struct handoff_remote_call *call)
 {
-    const bool ran_short = call_ran_short(call);
     atomic_store(&exchange->home->asked_ns, handoff_remote_now_ns());
     if (exchange->loop)
         TAILQ_REMOVE(&exchange->calls, call, entry);
@@ -148,6 +161,9 @@ static void end_call(struct handoff_remote_exchange *exchange, struct handoff_re
         handoff_remote_send_home(exchange->home, call);
         return;
     }
+    if (is_long_reading(call) && handoff_remote_left_ms(call) < 0)
+        leave_unread(call);
+    const bool ran_short = call_ran_short(call);
     if (call->greets) {
         end_greeting(exchange);
         return;
