@@ -458,7 +458,7 @@ class Retained(Subscribing):
         self.check_store()
 
     def test_it_is_bounded_by_size(self):
-        self.keep(retention="1h", retention_size="1MiB", token_budget=200_000)
+        self.keep(storage="1d", retention="1h", retention_size="1MiB", token_budget=200_000)
         steps = [{"agent": "researcher", "action": "x" * 4000} for _ in range(40)]
         made = [self.publish(execution_history=steps, new_chain=True) for _ in range(12)]
         for one in made:
