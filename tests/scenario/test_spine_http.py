@@ -276,7 +276,7 @@ class Trouble(Case):
         self.assertRegex(self.daemon.events("spine_failed")[0]["error"], rf"\A(get|pinned): {happened}\Z")
 
     def test_answers_that_are_too_long_together(self):
-        self.start({**TABLE, "operations": {"get": TABLE["operations"]["get"]}})
+        self.start({**TABLE, "operations": {"get": TABLE["operations"]["get"]}}, timeout="30s")  # 140 MB from a busy server
         names = [f"ms-{i}" for i in range(20)]
         for name in names:
             self.server.store(name, padding="x" * 7_000_000)
