@@ -292,6 +292,10 @@ class Sending(Case):
                 spine.hand_off("coder", "Write it")
         self.assertEqual(len(server.seen), 2)
 
+    def test_retries_may_last_for_days(self):
+        wait = Retry(seconds=1e6).wait(handoff.UnreachableError("", code="unreachable"), 5000, 86400.0)
+        self.assertTrue(0 <= wait <= 5)
+
     def test_a_client_that_is_closed_while_it_connects(self):
         connect = http.client.HTTPConnection.connect
         with socket.create_server(("127.0.0.1", 0)) as silent, MemorySpine(f"http://127.0.0.1:{silent.getsockname()[1]}") as spine:
@@ -370,6 +374,28 @@ class Asyncio(Case):
         self.assertTrue(self.run_with(work).acknowledged)
         self.daemon.expected_exit = 0
         self.assertEqual(len({request.id for request in receiver.seen}), 4)
+
+    def test_one_event_loop_after_the_other(self):
+        """As in an agent's coroutine, which has an event loop for each handoff."""
+        self.start({"coder": {}})
+        spine = AsyncMemorySpine(self.daemon.api.url, retry=QUICK)
+        for _ in range(3):
+            self.assertEqual(len(asyncio.run(spine.list_agents())), 1)
+
+    def test_a_client_that_is_closed_while_it_waits(self):
+        self.start({"coder": {}})
+
+        async def work(spine):
+            await spine.list_agents()  # the connection that waits was used before
+            waiting = asyncio.ensure_future(spine.hand_off("coder", "Write it"))
+            await asyncio.get_running_loop().run_in_executor(
+                None, lambda: eventually(lambda: self.spine().list_handoffs(), "it was accepted"))
+            await spine.close()
+            for call in (waiting, spine.list_agents()):
+                with self.assertRaises(handoff.UnreachableError) as caught:
+                    await asyncio.wait_for(call, TIMEOUT)
+                self.assertEqual(caught.exception.code, "closed")
+        self.run_with(work)
 
     def test_a_channel_and_lists(self):
         self.start({"coder": {}, "tester": {}}, channels={"parts": {"receivers": ["coder", "tester"]}})
@@ -587,6 +613,80 @@ class Restarts(Case):
                 self.assertEqual((reply.status, reply.json()), (200, {"ack": "id-1"}))
         self.assertEqual((calls, answers), (["id-1"], {"id-1": {"ack": "id-1"}}))
 
+    def push(self, function, id="id-1", **options):
+        """An agent that is pushed to, and a function that sends it the same handoff each time."""
+        running = self.serve(agent("coder", receive="http://127.0.0.1:0", **options)(function),
+                             spine=self.enterContext(MemorySpine()))
+        body = json.dumps({"envelope_version": "2.1", "context": {"task": {}}, "missing": [], "memory_refs": []})
+
+        def send():
+            reply = Http(running.urls[0].split("/")[2]).request("POST", "/", body, {"Handoff-Id": id})
+            return reply.status, reply.json() if reply.body else None
+        return send
+
+    def test_a_store_that_fails_for_a_moment(self):
+        """Without its answer nothing is done; what it cannot keep is acknowledged, for it was done."""
+        failure = RuntimeError("the database is locked")
+        store = unittest.mock.Mock(spec=["get", "add"], get=unittest.mock.Mock(side_effect=[failure, None]),
+                                   add=unittest.mock.Mock(side_effect=failure))
+        calls = []
+        send = self.push(lambda received: calls.append(received.id), seen=store)
+        nacked = {"nack": "id-1", "reason": "RuntimeError: the database is locked", "retry": True}
+        with self.assertLogs("handoff", "ERROR"):
+            self.assertEqual(send(), (200, nacked))
+            self.assertEqual(send(), (200, {"ack": "id-1"}))
+        self.assertEqual(calls, ["id-1"])
+
+    def test_a_duplicate_that_is_looked_up_while_the_work_ends(self):
+        calls, answers, asked = [], {}, []
+        first, again = threading.Event(), []
+
+        def get(id):
+            found = answers.get(id)
+            asked.append(id)
+            if len(asked) == 2:
+                first.wait(TIMEOUT)  # meanwhile the first is done
+            return found
+
+        def work(received):
+            calls.append(received.id)
+            if len(calls) == 1:
+                again.append(threading.Thread(target=lambda: again.append(send())))
+                again[0].start()
+                eventually(lambda: len(asked) == 2 or len(again) == 2, "the duplicate arrived")
+        store = unittest.mock.Mock(spec=["get", "add"], get=get, add=answers.__setitem__)
+        send = self.push(work, seen=store, concurrency=2)
+        self.enterContext(unittest.mock.patch("handoff.client.MemorySpine.ack_handoff"))
+        send()
+        first.set()
+        again[0].join(TIMEOUT)
+        self.assertEqual(calls, ["id-1"])
+
+    def test_what_is_no_exception_of_a_program_is_tried_again_too(self):
+        for error in (SystemExit(2), asyncio.CancelledError("a scope was left")):
+            with self.subTest(error=error), self.assertLogs("handoff", "ERROR"):
+                send = self.push(unittest.mock.Mock(side_effect=error), seen=str(self.folder / type(error).__name__))
+                for _ in range(2):
+                    status_, answer = send()
+                    self.assertEqual((status_, answer["retry"]), (200, True))
+                    self.assertIn(type(error).__name__, answer["reason"])
+
+    def test_next_takes_only_json(self):
+        send = self.push(lambda received: received.next("Review it", state={"decisions": [{1, 2}]}))
+        with self.assertLogs("handoff", "ERROR"):
+            self.assertIn("TypeError: Object of type set is not JSON serializable", send()[1]["reason"])
+
+    def test_a_generator_is_no_agent(self):
+        """A call of it does nothing, so each handoff would be acknowledged without any work."""
+        def write(received):
+            yield received
+
+        async def stream(received):
+            yield received
+        for function in (write, stream):
+            with self.assertRaisesRegex(TypeError, "the function of coder has a yield"):
+                agent("coder")(function)
+
     def test_an_agent_outlives_its_sidecar(self):
         address = f"127.0.0.1:{self.enterContext(reserved_port())}"
         self.start({"coder": {}}, addresses={"api": address})
@@ -603,9 +703,11 @@ class Restarts(Case):
         tokens = self.folder / "tokens"
         tokens.write_text("coder the-only-token-of-coder\n")
         self.start({"coder": {}}, api={"tokens_file": str(tokens)})
-        serving_ = self.serve(agent("coder")(print), spine=self.spine(token="a-wrong-token-of-coder"))
-        with self.assertRaises(handoff.AuthenticationError):
-            serving_.wait()
+        with self.assertLogs("handoff", "ERROR") as logged:  # who does not wait hears of it, too
+            serving_ = self.serve(agent("coder")(print), spine=self.spine(token="a-wrong-token-of-coder"))
+            with self.assertRaises(handoff.AuthenticationError):
+                serving_.wait()
+        self.assertIn("coder receives no more: unauthenticated", logged.output[0])
 
     def test_one_process_for_each_file(self):
         with contextlib.closing(SeenFile(self.folder / "coder.seen")):

@@ -172,6 +172,17 @@ class Sending(Case):
         keys = [request.headers["Idempotency-Key"] for request in proxy.seen]
         self.assertEqual((len(keys), len(set(keys[:4])), len(set(keys))), (5, 1, 2))
 
+    def test_a_client_that_is_closed_while_it_waits(self):
+        self.start({"coder": {}})
+        self.node.run("""
+            await kept.spine.listAgents(); // the connection that waits was used before
+            kept.waiting = kept.spine.handOff({ target_agent: "coder", task_summary: "Write it" });
+            kept.waiting.catch(() => undefined)""")
+        eventually(lambda: self.caller.call("GET", "/v1/handoffs").json()["items"], "it was accepted")
+        self.node.run("kept.spine.close()")
+        for call in ("await kept.waiting", "await kept.spine.listAgents()"):
+            self.assertEqual(self.fails(call)["code"], "closed")
+
     def test_a_newer_client_is_understood(self):
         self.start({"coder": {}})
         accepted = self.send({"wait": False}, extra={"mood": "good"})
@@ -401,6 +412,71 @@ class Restarts(Case):
             self.assertEqual((reply.status, reply.json()), (200, {"ack": "id-1"}))
             self.node.run("await kept.serving.stop()")
         self.assertEqual(self.node.run("return [kept.calls, [...kept.answers]]"), [["id-1"], [["id-1", {"ack": "id-1"}]]])
+
+    def test_a_store_that_fails_for_a_moment(self):
+        """Without its answer nothing is done; what it cannot keep is acknowledged, for it was done."""
+        url = self.node.run("""
+            Object.assign(kept, { calls: [], asked: 0 });
+            const locked = async () => { throw new Error("the database is locked"); };
+            const store = { get: async () => kept.asked++ === 0 ? locked() : undefined, add: locked };
+            const coder = handoff.agent("coder", ({ id }) => { kept.calls.push(id); }, { receive: "http://127.0.0.1:0", seen: store });
+            kept.serving = await handoff.serving([coder]);
+            return kept.serving.urls[0]""")
+        nacked = {"nack": "id-1", "reason": "Error: the database is locked", "retry": True}
+        self.assertEqual([self.push(url).json() for _ in range(2)], [nacked, {"ack": "id-1"}])
+        self.assertEqual(self.node.run("await kept.serving.stop(); return kept.calls"), ["id-1"])
+
+    def test_a_duplicate_that_is_looked_up_while_the_work_ends(self):
+        url = self.node.run("""
+            Object.assign(kept, { calls: [], asked: 0, answers: new Map() });
+            kept.first = new Promise((resolve) => { kept.ended = resolve; });
+            kept.arrived = new Promise((resolve) => { kept.arrives = resolve; });
+            const get = async (id) => {
+              const found = kept.answers.get(id);
+              if (++kept.asked === 2) {
+                kept.arrives();
+                await kept.first; // meanwhile the first is done
+              }
+              return found;
+            };
+            const store = { get, add: async (id, answer) => { kept.answers.set(id, answer); } };
+            const work = async ({ id }) => {
+              kept.calls.push(id);
+              if (kept.calls.length === 1) await kept.arrived;
+            };
+            const spine = new handoff.MemorySpine();
+            spine.ackHandoff = async () => ({});
+            const coder = handoff.agent("coder", work, { receive: "http://127.0.0.1:0", seen: store, concurrency: 2 });
+            kept.serving = await handoff.serving([coder], { spine });
+            return kept.serving.urls[0]""")
+        first = threading.Thread(target=self.push, args=(url,))
+        first.start()
+        eventually(lambda: self.node.run("return kept.calls.length"), "it is worked on")
+        again = threading.Thread(target=lambda: (self.push(url), self.node.run("kept.arrives()")))
+        again.start()
+        first.join(TIMEOUT)
+        self.node.run("kept.ended()")
+        again.join(TIMEOUT)
+        self.assertEqual(self.node.run("await kept.serving.stop(); return kept.calls"), ["id-1"])
+
+    def push(self, url):
+        body = json.dumps({"envelope_version": "2.1", "context": {"task": {}}, "missing": [], "memory_refs": []})
+        return Http(url.split("/")[2]).request("POST", "/", body, {"Handoff-Id": "id-1"})
+
+    def test_next_takes_only_json(self):
+        url = self.node.run("""
+            const next = (received) => received.next("Review it", { state: { decisions: [1n] } });
+            kept.serving = await handoff.serving([handoff.agent("coder", next, { receive: "http://127.0.0.1:0" })]);
+            return kept.serving.urls[0]""")
+        self.assertIn("BigInt", self.push(url).json()["reason"])
+        self.node.run("await kept.serving.stop()")
+
+    def test_a_generator_is_no_agent(self):
+        """A call of it does nothing, so each handoff would be acknowledged without any work."""
+        for function in ("function* (received) { yield received; }", "async function* (received) { yield received; }"):
+            error = self.fails(f'handoff.agent("coder", {function})')
+            self.assertEqual(error["name"], "TypeError")
+            self.assertIn("the function of coder is a generator", error["message"])
 
     def test_an_agent_outlives_its_sidecar(self):
         address = f"127.0.0.1:{self.enterContext(reserved_port())}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP over asyncio streams, with connections that stay open. Belongs to one event loop.
+"""HTTP over asyncio streams, with connections that stay open. Belongs to one event loop at a time.
 
 As in transport.py, a request that fails on a connection which was idle is sent again at once over a new one.
 """
@@ -82,10 +82,16 @@ class AsyncTransport:
             self.named += f":{self.port}"
         self.idle: List[_Connection] = []
         self.busy: Set[_Connection] = set()
+        self.closed = False
+        self.loop: Optional[asyncio.AbstractEventLoop] = None  # of the connections
 
     async def exchange(self, request: Request) -> Response:
+        if self.loop is not asyncio.get_running_loop():  # another asyncio.run(): connections end with their loop
+            self.idle, self.busy, self.loop = [], set(), asyncio.get_running_loop()
         try:
             while True:
+                if self.closed:
+                    raise ConnectionError()
                 connection = self.idle.pop() if self.idle else await asyncio.wait_for(self._connect(), CONNECT_SECONDS)
                 self.busy.add(connection)
                 try:
@@ -93,7 +99,7 @@ class AsyncTransport:
                     return await asyncio.wait_for(work, request.timeout)
                 except (ConnectionError, asyncio.IncompleteReadError):
                     connection.close()
-                    if not connection.reused:
+                    if not connection.reused or self.closed:
                         raise
                 except BaseException:  # also where the caller cancels it: the answer would belong to no request
                     connection.close()
@@ -104,11 +110,15 @@ class AsyncTransport:
                 asyncio.LimitOverrunError) as error:
             if isinstance(error, ssl.SSLCertVerificationError):
                 raise
+            if self.closed:
+                raise UnreachableError(f"{self.endpoint}: the client was closed", code="closed") from error
             late = isinstance(error, asyncio.TimeoutError)
             detail = "no answer in time" if late else str(error) or type(error).__name__
             raise UnreachableError(f"{self.endpoint}: {detail}", code="unreachable") from error
 
     async def close(self) -> None:
+        """Closes all connections; requests in progress fail, and so do later ones."""
+        self.closed = True
         for connection in [*self.idle, *self.busy]:
             connection.close()
         self.idle = []
@@ -121,7 +131,7 @@ class AsyncTransport:
     def _give_back(self, connection: _Connection) -> None:
         self.busy.discard(connection)
         connection.reused = True
-        if connection.keep:
+        if connection.keep and not self.closed:
             self.idle.append(connection)
         else:
             connection.close()

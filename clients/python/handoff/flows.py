@@ -70,7 +70,7 @@ class Retry:
         """How long to wait before the next try; None if there is none."""
         if not is_passing(error):
             return None
-        wait = max(error.retry_after or 0.0, random.uniform(0, min(self.most, self.base * 2.0 ** failures)))
+        wait = max(error.retry_after or 0.0, random.uniform(0, min(self.most, self.base * 2.0 ** min(failures, 100))))
         return wait if elapsed + wait < self.seconds else None
 
 

@@ -57,17 +57,15 @@ def receive_forever(receive: Callable[[], None], ended: threading.Event, agent: 
         try:
             receive()
             failures = 0
-        except HandoffError as error:
-            if is_passing(error) and not ended.is_set():
-                failures += 1
-                _pause(error, failures, ended, agent)
-            elif not ended.is_set():
+        except BaseException as error:
+            if ended.is_set():
+                return
+            if not isinstance(error, HandoffError) or not is_passing(error):
+                log.error("%s receives no more: %s", agent, error)
                 fail(error)  # it would not get better by itself: a wrong token, an unknown agent
                 return
-        except BaseException as error:
-            if not ended.is_set():
-                fail(error)
-            return
+            failures += 1
+            _pause(error, failures, ended, agent)
 
 
 def _pause(error: HandoffError, failures: int, ended: threading.Event, agent: str) -> None:

@@ -49,6 +49,8 @@ class Agent:
         if concurrency < 1 or (receive == "stream" and concurrency > LEASES_MAX):
             most = f"1 to {LEASES_MAX} with receive='stream'" if receive == "stream" else "1 or more"
             raise ValueError(f"concurrency={concurrency}: allowed is {most}")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"the function of {name} has a yield, so a call would not run it: return instead")
         self.name = name
         self.function = function
         self.receive = receive
@@ -92,13 +94,9 @@ class Worker:
 
     def work(self, handoff: Received) -> Optional[Answer]:
         """Does it and returns the answer; None if that comes later, over the API."""
-        answer = self.seen.get(handoff.id)
-        if answer is not None:
-            log.info("handoff %s arrived again and is acknowledged again", handoff.id)
-        elif self.begin(handoff):
-            answer = self._call(handoff)
-            if answer is not None:
-                self._remember(handoff, answer)
+        if not self.begin(handoff):
+            return None
+        answer = self._call(handoff)
         with self.lock:
             handoff.finished = True
             by_api = handoff.answers_by_api
@@ -120,16 +118,27 @@ class Worker:
 
     def _call(self, handoff: Received) -> Optional[Answer]:
         try:
-            with trace.continued(handoff.trace):
-                result = self.agent.function(handoff)
-                if inspect.iscoroutine(result):
-                    asyncio.run(result)
+            answer = self.seen.get(handoff.id)  # after begin(): one that was done meanwhile is there
+            if answer is not None:
+                log.info("handoff %s arrived again and is acknowledged again", handoff.id)
+                return answer
+            self._run(handoff)
         except Refused as refused:
             return {"nack": handoff.id, "reason": str(refused), "retry": False}
-        except Exception as error:  # it is tried again, and parked if it fails each time
+        except BaseException as error:  # also exit() and CancelledError: it is tried again, and parked if it fails each time
             log.exception("handoff %s failed at %s", handoff.id, self.agent.name)
             return {"nack": handoff.id, "reason": f"{type(error).__name__}: {error}"[:RETAINED], "retry": True}
-        return None if handoff.deferred else acknowledgement(handoff)
+        if handoff.deferred:
+            return None
+        answer = acknowledgement(handoff)
+        self._remember(handoff, answer)
+        return answer
+
+    def _run(self, handoff: Received) -> None:
+        with trace.continued(handoff.trace):
+            result = self.agent.function(handoff)
+            if inspect.iscoroutine(result):
+                asyncio.run(result)
 
     def _settle_later(self, handoff: Received, answer: Answer) -> None:
         """What a Deferred does."""
@@ -143,7 +152,7 @@ class Worker:
             return
         try:
             self.seen.add(handoff.id, answer)
-        except OSError:
+        except Exception:  # a store of the caller's has its own exceptions
             log.exception("handoff %s is done, but cannot be remembered as done", handoff.id)
 
     def answer_by_api(self, handoff: Received, answer: Answer, raises: bool = False) -> None:
@@ -173,7 +182,7 @@ class Worker:
     def _extend(self, handoff: Received) -> None:
         try:
             handoff.extend()
-        except HandoffError as error:
+        except Exception as error:  # such as a token file that is gone for a moment: the others need more time, too
             log.warning("handoff %s could not be extended: %s", handoff.id, error)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 from .client import MemorySpine
 from .documents import Document, Envelope, Handoff, Memory
 from .errors import HandoffError
+from .flows import encode
 
 REQUEST_FIELDS = frozenset((
     "source_agent", "target_agent", "task_id", "task_summary", "intent", "state", "scope", "include_recent",
@@ -213,8 +214,10 @@ class Received:
         if self.successor is not None:
             raise ValueError("a handoff has one successor; publish to a channel to hand it to several agents")
         extra = fields.pop("extra", None) or {}
-        self.successor = {"source_agent": self.agent, "target_agent": target_agent, "task_summary": task_summary,
-                          **{name: value for name, value in fields.items() if value is not None}, **extra}
+        successor = {"source_agent": self.agent, "target_agent": target_agent, "task_summary": task_summary,
+                     **{name: value for name, value in fields.items() if value is not None}, **extra}
+        encode(successor)  # what is not JSON is reported here, not after the work
+        self.successor = successor
 
     def defer(self) -> "Deferred":
         """Says that the answer comes later, by the object that this returns. Returning then acknowledges nothing."""

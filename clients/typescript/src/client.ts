@@ -432,7 +432,7 @@ export class Channel {
 /** Whether the same call can succeed a little later. */
 export function isPassing(error: unknown): error is HandoffError {
   if (!(error instanceof HandoffError)) return false;
-  if (error instanceof CircuitOpenError || error.code === "store_displaced") return false; // a person or the caller decides
+  if (error instanceof CircuitOpenError || ["store_displaced", "closed"].includes(error.code)) return false; // a person or the caller decides
   return error instanceof UnavailableError || error.status === 408 || error.status === 425;
 }
 

@@ -46,7 +46,10 @@ export async function receiveForever(receive: () => Promise<void>, signal: Abort
       failures = 0;
     } catch (error) {
       if (signal.aborted) return;
-      if (!isPassing(error)) throw error; // it would not get better by itself: a wrong token, an unknown agent
+      if (!isPassing(error)) { // it would not get better by itself: a wrong token, an unknown agent
+        console.error(`handoff: ${agent} receives no more: ${String(error)}`);
+        throw error;
+      }
       if (failures++ === 0) console.error(`handoff: the inbox of ${agent} cannot be read now: ${error.message}`);
       const wait = Math.max(error.retryAfter ?? 0, Math.random() * Math.min(BACKOFF_SECONDS, 0.1 * 2 ** failures));
       await sleep(1000 * wait, undefined, { signal }).catch(() => undefined);

@@ -52,6 +52,9 @@ export function agent(name: string, run: AgentFunction, options: AgentOptions = 
     const most = receive === "stream" ? `1 to ${LEASES_MAX} with receive stream` : "1 or more";
     throw new TypeError(`concurrency ${concurrency}: allowed is ${most}`);
   }
+  if (/GeneratorFunction\]$/.test(Object.prototype.toString.call(run))) {
+    throw new TypeError(`the function of ${name} is a generator, so a call would not run it: make it a function`);
+  }
   return { name, run, receive, concurrency, seen: options.seen, answer_within };
 }
 
@@ -72,11 +75,8 @@ export class Worker {
 
   /** Does it and returns the answer; undefined if that comes later, over the API. */
   async work(handoff: Received): Promise<Answer | undefined> {
-    let answer = await this.seen.get(handoff.id);
-    if (!answer && this.begin(handoff)) {
-      answer = await this.call(handoff);
-      if (answer) await this.remember(handoff, answer);
-    }
+    if (!this.begin(handoff)) return undefined;
+    const answer = await this.call(handoff);
     if (!answer) return undefined;
     this.working.delete(handoff.id);
     if (!handoff.answersByApi) return answer;
@@ -102,13 +102,18 @@ export class Worker {
 
   private async call(handoff: Received): Promise<Answer | undefined> {
     try {
+      const before = await this.seen.get(handoff.id); // after begin(): one that was done meanwhile is there
+      if (before) return before;
       await continued(handoff.trace, () => this.agent.run(handoff));
     } catch (error) {
       if (error instanceof Refused) return { nack: handoff.id, reason: error.message, retry: false };
       console.error(`handoff: ${handoff.id} failed at ${this.agent.name}:`, error);
       return { nack: handoff.id, reason: String(error).slice(0, REASON_CHARACTERS), retry: true };
     }
-    return handoff.deferred ? undefined : acknowledgement(handoff);
+    if (handoff.deferred) return undefined;
+    const answer = acknowledgement(handoff);
+    await this.remember(handoff, answer);
+    return answer;
   }
 
   private async remember(handoff: Received, answer: Answer): Promise<void> {

@@ -163,7 +163,7 @@ export class Received {
   next(task_summary: string, fields: RequestFields & { target_agent?: string } = {}): void {
     if (this.successor) throw new Error("a handoff has one successor; publish to a channel to hand it to several agents");
     const request = { source_agent: this.agent, target_agent: "next", ...fields, task_summary };
-    this.spine.request(request); // a field that does not exist is reported here, not after the work
+    JSON.stringify(this.spine.request(request)); // a field that does not exist, or is no JSON, is reported here, not after the work
     this.successor = request;
   }
 

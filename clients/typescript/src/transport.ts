@@ -47,6 +47,7 @@ export class Transport {
   private readonly agent: http.Agent;
   private readonly secure: boolean;
   private readonly deadlines = new Deadlines();
+  private closed = false;
 
   constructor(readonly endpoint: string, tls: Tls = {}) {
     const at = address(endpoint);
@@ -62,12 +63,14 @@ export class Transport {
     if (body !== undefined) headers["Content-Length"] = String(Buffer.byteLength(body));
     const options = { ...this.options, agent: this.agent, method, path: this.prefix + request.path, headers, signal };
     for (;;) {
+      if (this.closed) throw wasClosed(this.endpoint);
       const attempt = new Attempt(this.secure ? https : http, options, request);
       this.deadlines.add(attempt);
       try {
         return await attempt.response;
       } catch (error) {
         if (signal?.aborted) throw signal.reason;
+        if (this.closed) throw wasClosed(this.endpoint);
         if (!attempt.wasStale) throw unreachable(this.endpoint, error);
       } finally {
         this.deadlines.delete(attempt);
@@ -101,8 +104,9 @@ export class Transport {
     }
   }
 
-  /** Closes all connections; requests in progress fail. */
+  /** Closes all connections; requests in progress fail, and so do later ones. */
   close(): void {
+    this.closed = true;
     this.agent.destroy();
   }
 }
@@ -195,6 +199,10 @@ function address(endpoint: string): { secure: boolean; options: http.RequestOpti
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const secure = url.protocol === "https:";
   return { secure, options: { host, port: url.port || (secure ? 443 : 80) }, prefix: url.pathname.replace(/\/$/, "") };
+}
+
+function wasClosed(endpoint: string): UnreachableError {
+  return new UnreachableError({ code: "closed", detail: `${endpoint}: the client was closed` });
 }
 
 function unreachable(endpoint: string, cause: unknown): UnreachableError {
