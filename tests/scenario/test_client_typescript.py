@@ -322,8 +322,9 @@ class Receiving(Case):
     def test_progress_and_long_work(self):
         for _ in self.each("""
                 kept.seen.push(received.id);
+                const released = new Promise((resolve) => { kept.release = resolve; });
                 if (received.agent && kept.progress) await received.extend("ran 40 of 120 tests");
-                await new Promise((resolve) => { kept.release = resolve; });""", answer_within=0.2):
+                await released;""", answer_within=0.2):
             self.node.run("kept.progress = way !== 'push'", way=self.way)
             accepted = self.send({"wait": False})
             if self.way != "push":

@@ -367,11 +367,13 @@ class Judged(unittest.TestCase):
         for job in ["text", "probe"] + [f"race-{i}" for i in range(RACES)]:
             # {time: [count of each bucket, in the order of le]}
             buckets, counts = collections.defaultdict(dict), {}
-            for one in self.classic.samples(f'probe_busy_seconds_bucket{{job="{job}"}}'):
+            # in one query, which sees each scrape whole or not at all
+            for one in self.classic.samples(f'{{__name__=~"probe_busy_seconds_(bucket|count)", job="{job}"}}'):
+                if one.labels["__name__"].endswith("_count"):
+                    counts.update(one.samples)
+                    continue
                 for at, value in one.samples:
                     buckets[at][float(one.labels["le"])] = value
-            for one in self.classic.samples(f'probe_busy_seconds_count{{job="{job}"}}'):
-                counts.update(one.samples)
             self.assertEqual(set(buckets), set(counts))
             before = [0] * len(DURATION_BOUNDS)
             for at in sorted(buckets):
