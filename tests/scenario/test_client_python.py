@@ -292,6 +292,14 @@ class Sending(Case):
                 spine.hand_off("coder", "Write it")
         self.assertEqual(len(server.seen), 2)
 
+    def test_nothing_is_tried_again_after_the_timeout(self):
+        address = f"http://127.0.0.1:{self.enterContext(reserved_port())}"
+        with MemorySpine(address, source_agent="analyst", retry=Retry(seconds=1e6, base=0.01, most=0.05)) as spine:
+            with self.assertRaises(handoff.UnreachableError):
+                spine.hand_off("coder", "Write it", timeout=0.3)
+            with self.assertRaises(handoff.UnreachableError):
+                spine.get_channel("news").publish(request={"task_summary": "Write it"}, timeout=0.3)
+
     def test_retries_may_last_for_days(self):
         wait = Retry(seconds=1e6).wait(handoff.UnreachableError("", code="unreachable"), 5000, 86400.0)
         self.assertTrue(0 <= wait <= 5)

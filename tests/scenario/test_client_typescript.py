@@ -225,6 +225,12 @@ class Sending(Case):
         self.assertIn("certificate", error["message"])
         self.assertEqual(len(server.seen), 1)
 
+    def test_nothing_is_tried_again_after_the_timeout(self):
+        self.spine(f"http://127.0.0.1:{self.enterContext(reserved_port())}", retry={"seconds": 1e6, "base": 0.01, "most": 0.05})
+        self.assertEqual(self.fails_to_send({"timeout": 0.3})["name"], "UnreachableError")
+        error = self.fails("return kept.spine.getChannel('news').publish({ request: { task_summary: 'Write it' }, timeout: 0.3 })")
+        self.assertEqual(error["name"], "UnreachableError")
+
     def test_memories(self):
         self.start({"coder": {}})
         found = self.node.run("""

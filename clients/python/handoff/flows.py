@@ -109,8 +109,8 @@ class Calls:
         self.token = token
 
     def send(self, method: str, path: str, members: Optional[Mapping[str, Any]] = None, *, wait: int = 0,
-             prefer: str = "", headers: Optional[Mapping[str, str]] = None) -> Flow[Response]:
-        """One call, with its retries. An answer of 400 or above is raised."""
+             prefer: str = "", headers: Optional[Mapping[str, str]] = None, end: float = math.inf) -> Flow[Response]:
+        """One call, with its retries, none of which begins after `end`. An answer of 400 or above is raised."""
         request = Request(method, path, None if members is None else encode(members), timeout=ANSWER_SECONDS + wait)
         request.headers = dict(headers or {})
         if members is not None:
@@ -119,9 +119,9 @@ class Calls:
             request.headers.update(trace.headers())
         elif prefer:
             request.headers["Prefer"] = prefer
-        return (yield from self.repeated(request))
+        return (yield from self.repeated(request, end))
 
-    def repeated(self, request: Request) -> Flow[Response]:
+    def repeated(self, request: Request, end: float) -> Flow[Response]:
         began, failures = time.monotonic(), 0
         while True:
             error = None
@@ -133,8 +133,9 @@ class Calls:
                 error = error_of(response.status, response.body, retry_after(response))
             except UnreachableError as unreachable:
                 error = unreachable
-            wait = self.retry.wait(error, failures, time.monotonic() - began)
-            if wait is None:
+            now = time.monotonic()
+            wait = self.retry.wait(error, failures, now - began)
+            if wait is None or now + wait >= end:
                 raise error
             failures += 1
             yield Pause(wait)
@@ -147,15 +148,14 @@ class Calls:
     def settled(self, path: str, members: Mapping[str, Any], timeout: Optional[float], wait: bool,
                 headers: Optional[Mapping[str, str]] = None) -> Flow[Response]:
         """A call that waits for the end of a handoff, in several requests under one key if it takes long."""
-        end = None if timeout is None else time.monotonic() + timeout
+        end = math.inf if timeout is None else time.monotonic() + timeout
         while True:
-            left = WAIT_SECONDS if end is None else max(0.0, end - time.monotonic())
-            seconds = min(WAIT_SECONDS, math.ceil(left)) if wait else 0
+            left = min(float(WAIT_SECONDS), max(0.0, end - time.monotonic()))
+            seconds = math.ceil(left) if wait else 0
             prefer = f"wait={max(1, seconds)}" if wait else "respond-async"
-            response = yield from self.send("POST", path, members, wait=seconds, prefer=prefer, headers=headers)
-            if response.status != 202 or not wait:
-                return response
-            if end is not None and time.monotonic() >= end:
+            response = yield from self.send("POST", path, members, wait=seconds, prefer=prefer, headers=headers,
+                                            end=end)
+            if response.status != 202 or not wait or time.monotonic() >= end:
                 return response
 
     # ---- sending
@@ -206,7 +206,8 @@ class Calls:
         seconds = 0 if timeout is None else math.ceil(timeout)
         response = yield from self.send(
             "POST", f"/v1/channels/{segment(channel)}/publish", members, wait=seconds,
-            prefer=f"wait={seconds}" if seconds else "", headers={"Idempotency-Key": key or new_key()})
+            prefer=f"wait={seconds}" if seconds else "", headers={"Idempotency-Key": key or new_key()},
+            end=math.inf if timeout is None else time.monotonic() + timeout)
         return Publication(response.json())
 
     # ---- reading and deciding

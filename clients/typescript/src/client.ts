@@ -60,6 +60,8 @@ interface Call {
   headers?: Record<string, string>;
   /** Seconds that the sidecar may wait before it answers. */
   wait?: number;
+  /** When the last retry may begin, by performance.now(). */
+  end?: number;
   signal?: AbortSignal;
 }
 
@@ -326,7 +328,7 @@ export class MemorySpine {
       const left = Math.max(0, end - performance.now()) / 1000;
       const seconds = wait ? Math.max(1, Math.min(limits.wait_seconds, Math.ceil(left))) : 0;
       const prefer = wait ? `wait=${seconds}` : "respond-async";
-      const response = await this.send("POST", path, { members, prefer, headers, wait: seconds, signal });
+      const response = await this.send("POST", path, { members, prefer, headers, wait: seconds, end, signal });
       const handoff = JSON.parse(response.body) as Handoff;
       if (response.status !== 202 || !wait) return handoff;
       if (performance.now() >= end) {
@@ -351,8 +353,9 @@ export class MemorySpine {
       try {
         return await this.once(method, path, headers, body, call);
       } catch (error) {
-        const wait = this.nextWait(error, failures, (performance.now() - began) / 1000);
-        if (wait === undefined) throw error;
+        const now = performance.now();
+        const wait = this.nextWait(error, failures, (now - began) / 1000);
+        if (wait === undefined || now + 1000 * wait >= (call.end ?? Infinity)) throw error;
         await sleep(1000 * wait, undefined, { signal: call.signal });
       }
     }
@@ -409,6 +412,7 @@ export class Channel {
     const wait = timeout === undefined ? 0 : Math.ceil(timeout);
     return this.spine.json("POST", `/v1/channels/${segment(this.name)}/publish`, {
       members: { ...what, receivers }, wait, prefer: wait ? `wait=${wait}` : "",
+      end: timeout === undefined ? undefined : performance.now() + 1000 * timeout,
       headers: { "Idempotency-Key": options.idempotency_key ?? randomUUID() },
     });
   }
