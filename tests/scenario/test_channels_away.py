@@ -17,7 +17,7 @@ from harness.agents import Caller
 from harness.receiver import ack
 from test_channels import CHANNEL, Case
 
-COUNT = int(os.environ.get("HANDOFF_PUBLICATIONS", "2000"))
+COUNT = int(os.environ.get("HANDOFF_PUBLICATIONS", "400"))
 SENDERS, PULLERS = 4, 4
 HOUR_MS = 3600 * 1000
 
