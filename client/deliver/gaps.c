@@ -65,11 +65,12 @@ static struct base_span keep_gap_text(char **room, struct base_span text)
     return copy;
 }
 
-enum handoff_code handoff_lane_keep_gaps(struct handoff_lane *lane, const struct base_uuid *id,
-                                         struct base_span lacking, struct base_span found,
-                                         struct base_span agent, handoff_gaps_kept *kept,
-                                         void *context, struct handoff_error *error)
+static enum handoff_code keep_gaps_of(struct handoff_lane *lane, const struct base_uuid *id,
+                                      const struct handoff_gaps_change *change,
+                                      handoff_gaps_kept *kept, void *context,
+                                      struct handoff_error *error)
 {
+    const struct base_span lacking = change->lacking, found = change->found, agent = change->agent;
     struct keeping_gaps *keeping =
         base_malloc(sizeof *keeping + lacking.size + found.size + agent.size + 1);
     if (!keeping)
@@ -83,26 +84,42 @@ enum handoff_code handoff_lane_keep_gaps(struct handoff_lane *lane, const struct
         .lacking = keep_gap_text(&room, lacking),
         .found = keep_gap_text(&room, found),
         .agent = keep_gap_text(&room, agent),
-        .at_ms = base_wall_ms(lane->engine->options.clock)};
+        .at_ms = change->at_ms};
     lane->awaited++;
     handoff_store_keep_gaps(lane->engine->options.store, &keeping->store);
     return HANDOFF_OK;
 }
 
+enum handoff_code handoff_lane_keep_gaps(struct handoff_lane *lane, const struct base_uuid *id,
+                                         struct base_span lacking, struct base_span found,
+                                         struct base_span agent, handoff_gaps_kept *kept,
+                                         void *context, struct handoff_error *error)
+{
+    const struct handoff_gaps_change change = {.lacking = lacking,
+                                               .found = found,
+                                               .agent = agent,
+                                               .at_ms = base_wall_ms(lane->engine->options.clock)};
+    return keep_gaps_of(lane, id, &change, kept, context, error);
+}
+
 /* ---- of a delivery --------------------------------------------------------------------------- */
 
-void handoff_delivery_note_gaps(struct handoff_delivery *delivery, struct base_span lacking)
+/* One reading of the clock for the memory and the store: the sender may be told from either. */
+static struct handoff_gaps_change gaps_now(const struct handoff_delivery *delivery,
+                                           struct base_span lacking)
 {
-    struct base_buffer text = {0};
-    struct handoff_gaps_change change = {
+    return (struct handoff_gaps_change){
         .kept = base_span(delivery->gaps.data, delivery->gaps.size),
         .lacking = lacking,
         .found = base_span(NULL, 0),
         .agent = base_span(delivery->agent->name, delivery->agent->name_size),
         .at_ms = handoff_delivery_wall_ms(delivery)};
-    if (lacking.size == 0)
-        return;
-    if (handoff_gaps_change(&change, &text, NULL) == HANDOFF_OK) {
+}
+
+static void note_gaps(struct handoff_delivery *delivery, struct handoff_gaps_change *change)
+{
+    struct base_buffer text = {0};
+    if (handoff_gaps_change(change, &text, NULL) == HANDOFF_OK) {
         base_buffer_free(&delivery->gaps);
         delivery->gaps = text;
     } else {
@@ -110,13 +127,18 @@ void handoff_delivery_note_gaps(struct handoff_delivery *delivery, struct base_s
     }
 }
 
+void handoff_delivery_note_gaps(struct handoff_delivery *delivery, struct base_span lacking)
+{
+    struct handoff_gaps_change change = gaps_now(delivery, lacking);
+    if (lacking.size > 0)
+        note_gaps(delivery, &change);
+}
+
 bool handoff_delivery_take_gaps(struct handoff_delivery *delivery, struct base_span lacking)
 {
-    const struct base_span none = base_span(NULL, 0);
+    struct handoff_gaps_change change = gaps_now(delivery, lacking);
     if (lacking.size == 0)
         return true;
-    handoff_delivery_note_gaps(delivery, lacking);
-    return handoff_lane_keep_gaps(delivery->lane, &delivery->id, lacking, none,
-                                  base_span(delivery->agent->name, delivery->agent->name_size),
-                                  NULL, NULL, NULL) == HANDOFF_OK;
+    note_gaps(delivery, &change);
+    return keep_gaps_of(delivery->lane, &delivery->id, &change, NULL, NULL, NULL) == HANDOFF_OK;
 }
