@@ -13,6 +13,7 @@
 #include "lib/base/memory.h"
 
 enum {
+    WAITING_IN_MEMORY = 64, /* for one agent: what its next polls take, without a read */
     DEFAULT_TOKEN_BUDGET = 8000,
     DEFAULT_HOPS_MAX = 10,
     DEFAULT_MEMORY_MAX_BYTES = 64 * 1024,
@@ -121,6 +122,7 @@ static enum handoff_code open_engine(struct handoff_client *client,
         .clock = &base_clock_system,
         .random = &base_random_system,
         .connections_max = options->connections_max,
+        .waiting_in_memory = WAITING_IN_MEMORY,
         .observe = client->observe,
         .observer = client->observer,
         .hand_on = handoff_client_hand_on,

@@ -2,13 +2,15 @@
 /*
  * Opens, runs and closes a lane. It has two places in a turn of the loop (lane.h): after sockets,
  * mail and timers were served, the protocols report the attempts that ended; at the end of the
- * turn, everything to be written is submitted to the store as one batch. Runs on the lane's thread,
+ * turn, what began to wait far back becomes dormant, and everything to be written is submitted to
+ * the store as one batch. Runs on the lane's thread,
  * except that another thread may make the lane before it runs, and stop and free it once it no
  * longer runs.
  */
 #include "client/deliver/lane.h"
 
 #include "client/deliver/delivery.h"
+#include "client/deliver/dormant.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -73,7 +75,9 @@ static void settle_lane(struct base_guest *guest)
 
 static void finish_lane(struct base_guest *guest)
 {
-    submit_writes(lane_of(guest));
+    struct handoff_lane *lane = lane_of(guest);
+    handoff_lane_rest(lane);
+    submit_writes(lane);
 }
 
 /* ---- making and freeing ---------------------------------------------------------------------- */
@@ -125,6 +129,9 @@ enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_en
     made->magic = HANDOFF_LANE_MAGIC;
     made->engine = engine;
     TAILQ_INIT(&made->deliveries);
+    TAILQ_INIT(&made->waiting);
+    TAILQ_INIT(&made->dormant);
+    TAILQ_INIT(&made->to_load);
     enum handoff_code code = open_lane(made, loop, error);
     if (code != HANDOFF_OK)
         free_lane(made);
@@ -144,6 +151,7 @@ void handoff_lane_stop(struct handoff_lane *lane)
     }
     while (!TAILQ_EMPTY(&lane->deliveries)) /* a notified waiter may release others */
         handoff_delivery_abandon(TAILQ_FIRST(&lane->deliveries));
+    handoff_lane_drop_dormant(lane);
 }
 
 void handoff_lane_free(struct handoff_lane **lane)

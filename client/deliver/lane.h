@@ -20,6 +20,9 @@
 
 struct handoff_engine;
 struct handoff_delivery;
+struct handoff_dormant;
+
+TAILQ_HEAD(handoff_dormant_list, handoff_dormant);
 
 struct handoff_lane {
     unsigned magic;
@@ -33,11 +36,14 @@ struct handoff_lane {
     struct base_guest guest;
     struct handoff_protocol_lane protocols;
     TAILQ_HEAD(handoff_delivery_list, handoff_delivery) deliveries; /* all that live here */
-    struct handoff_store_batch writes; /* of this turn, submitted at its end */
-    unsigned awaited;                  /* mails that will come: what the store was asked to write */
-    bool closing;                      /* starts nothing new */
-    void *host;      /* the loop that it is a part of, for the engine's `hand_on`; NULL: none */
-    bool wound_down; /* the waiters have been answered, as the engine is winding down */
+    struct handoff_delivery_list waiting; /* of these, that began to wait for others in this turn */
+    struct handoff_dormant_list dormant, to_load; /* rows until their turn comes (dormant.h) */
+    unsigned loads;                               /* of these, that are being read */
+    struct handoff_store_batch writes;            /* of this turn, submitted at its end */
+    unsigned awaited; /* mails that will come: what the store was asked to write */
+    bool closing;     /* starts nothing new */
+    void *host;       /* the loop that it is a part of, for the engine's `hand_on`; NULL: none */
+    bool wound_down;  /* the waiters have been answered, as the engine is winding down */
 };
 
 /* May run on another thread than the lane's, before the lane runs. The lane runs on `loop`, whose

@@ -7,6 +7,7 @@
 #include <yyjson.h>
 
 #include "client/deliver/delivery.h"
+#include "client/deliver/dormant.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
@@ -150,10 +151,9 @@ static void load_moments(struct handoff_delivery *delivery, const struct handoff
     handoff_delivery_set_due_in(delivery, smaller(due_ms - now_ms, longest_ms));
 }
 
-enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
-                                        const struct handoff_stored *stored,
-                                        struct handoff_shared_envelope **last,
-                                        struct handoff_error *error)
+enum handoff_code handoff_delivery_load_row(struct handoff_delivery *delivery,
+                                            const struct handoff_stored *stored,
+                                            struct handoff_error *error)
 {
     const struct handoff_standing *standing = &stored->standing;
     if (!handoff_delivery_keep(delivery, stored->source, &delivery->source) ||
@@ -177,7 +177,16 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     base_buffer_append(&delivery->gaps, stored->gaps.data, stored->gaps.size); /* likewise */
     load_moments(delivery, stored);
     handoff_delivery_name_chain(delivery, &stored->root, &stored->previous);
-    return load_envelope(delivery, stored, last, error);
+    return HANDOFF_OK;
+}
+
+enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
+                                        const struct handoff_stored *stored,
+                                        struct handoff_shared_envelope **last,
+                                        struct handoff_error *error)
+{
+    const enum handoff_code code = handoff_delivery_load_row(delivery, stored, error);
+    return code == HANDOFF_OK ? load_envelope(delivery, stored, last, error) : code;
 }
 
 /* When the handoff was accepted, on the monotonic clock of this process. */
@@ -202,9 +211,7 @@ static void load_attempt(struct handoff_delivery *delivery, const struct handoff
     delivery->attempt_target = agent->name;
 }
 
-/* An unreadable handoff cannot be sent; it is parked for an operator, and does not stop the
-   others. */
-static void park_unreadable(struct handoff_delivery *delivery)
+void handoff_delivery_park_unreadable(struct handoff_delivery *delivery)
 {
     delivery->reason = HANDOFF_REASON_STORE_CORRUPT;
     handoff_delivery_move(delivery, HANDOFF_STATE_PARKED);
@@ -222,7 +229,11 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
         return handoff_error_no_memory(error);
     bool fresh = handoff_delivery_claim(delivery);
     BASE_CHECK(fresh); /* the store lists each handoff once */
-    enum handoff_code code = handoff_delivery_load(delivery, stored, last, error);
+    enum handoff_code code = handoff_delivery_load_row(delivery, stored, error);
+    struct handoff_dormant *dormant =
+        code == HANDOFF_OK ? handoff_dormant_for_start(delivery, agent, stored) : NULL;
+    if (code == HANDOFF_OK && !dormant)
+        code = load_envelope(delivery, stored, last, error);
     if (code != HANDOFF_OK && code != HANDOFF_ERR_STORE_CORRUPT) {
         handoff_delivery_unclaim(delivery);
         return code;
@@ -234,7 +245,9 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
     handoff_delivery_enter(delivery, (enum handoff_state)stored->standing.state, agent);
     handoff_delivery_observe_start(delivery, true);
     if (code == HANDOFF_ERR_STORE_CORRUPT)
-        park_unreadable(delivery);
+        handoff_delivery_park_unreadable(delivery);
+    else if (dormant)
+        handoff_delivery_start_dormant(delivery, dormant);
     else
         handoff_delivery_advance(delivery);
     return HANDOFF_OK;

@@ -77,6 +77,21 @@ void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn)
     pthread_mutex_unlock(&shard->lock);
 }
 
+void handoff_turns_replace(struct handoff_turns *turns, struct handoff_turn *from,
+                           struct handoff_turn *to, struct base_span task_id)
+{
+    BASE_CHECK(from->agent != NULL);
+    const uint32_t bits = hash_place(from);
+    struct handoff_turn_shard *shard = shard_of_place(turns, bits);
+    pthread_mutex_lock(&shard->lock);
+    *to = *from;
+    to->task_id = task_id;
+    TAILQ_INSERT_BEFORE(from, to, entry);
+    TAILQ_REMOVE(bucket_of_place(shard, bits), from, entry);
+    pthread_mutex_unlock(&shard->lock);
+    from->agent = NULL;
+}
+
 void handoff_turns_leave(struct handoff_turns *turns, struct handoff_turn *turn)
 {
     if (!turn->agent)

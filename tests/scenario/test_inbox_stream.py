@@ -280,8 +280,9 @@ class Ends(Case):
 
     def test_sigterm_ends_streams_in_order_whether_they_hold_leases_or_not(self):
         sent = self.send()
-        full, idle = self.follow(), self.follow()
+        full = self.follow()
         self.assertEqual(full.next().id, sent)
+        idle = self.follow()
         idle.open()
         began = time.monotonic()
         self.daemon.signal(signal.SIGTERM)

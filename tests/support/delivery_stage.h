@@ -74,7 +74,7 @@ static struct {
     struct base_uuid_source ids;
     struct handoff_agent_options options[3]; /* coder, coder-b, reviewer */
     char urls[3][96];
-    unsigned max_in_flight, max_per_agent;
+    unsigned max_in_flight, max_per_agent, waiting_in_memory;
     const char *vfs;                                         /* of the store; NULL: the system's */
     void (*hand_on)(void *host, struct handoff_hand_on *on); /* NULL: nobody hands on */
     const struct base_random *random;
@@ -112,6 +112,7 @@ static inline void open_idle_engine(void)
         .agents = stage.agents,
         .clock = &stage_time.clock,
         .random = stage.random,
+        .waiting_in_memory = stage.waiting_in_memory,
         .observe = watch,
         .hand_on = stage.hand_on,
     };
@@ -162,6 +163,7 @@ static inline int set_up(void **state)
     stage.directory = temp_directory();
     time_starts();
     stage.random = &no_jitter;
+    stage.waiting_in_memory = 64;
     base_uuid_source_init(&stage.ids, NULL, NULL);
     for (int i = 0; i < 3; i++) {
         stage.options[i] = (struct handoff_agent_options){.name = names[i],

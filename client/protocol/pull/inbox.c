@@ -162,6 +162,29 @@ static void remove_offer(struct handoff_inbox *inbox, struct handoff_offer *offe
     offer->queued = false;
 }
 
+bool handoff_inbox_replace_offer(struct handoff_inbox *inbox, struct handoff_offer *from,
+                                 struct handoff_offer *to)
+{
+    pthread_mutex_lock(&inbox->lock);
+    const bool waits = from->queued;
+    if (waits) {
+        *to = *from;
+        TAILQ_INSERT_BEFORE(from, to, entry);
+        TAILQ_REMOVE(&inbox->offers, from, entry);
+        from->queued = false;
+    }
+    pthread_mutex_unlock(&inbox->lock);
+    return waits;
+}
+
+bool handoff_inbox_has_offer(struct handoff_inbox *inbox, const struct handoff_offer *offer)
+{
+    pthread_mutex_lock(&inbox->lock);
+    const bool waits = offer->queued;
+    pthread_mutex_unlock(&inbox->lock);
+    return waits;
+}
+
 void handoff_inbox_take_back(struct handoff_inbox *inbox, struct handoff_offer *offer)
 {
     pthread_mutex_lock(&inbox->lock);
@@ -238,8 +261,13 @@ static void on_offers_lane(struct base_mail *mail)
 {
     struct handoff_poller_request *request = request_of(mail);
     struct handoff_lane *lane = request->offered_by;
-    struct handoff_delivery *delivery = handoff_live_find(&lane->engine->live, &request->id, lane);
-    if (!delivery || !handoff_pull_lease(delivery, request))
+    struct handoff_delivery *delivery;
+    struct handoff_error error;
+    const enum handoff_lookup found =
+        handoff_lane_find(lane, &request->id, mail, &delivery, &error);
+    if (found == HANDOFF_LOOKUP_LATER)
+        return;
+    if (found != HANDOFF_LOOKUP_FOUND || !handoff_pull_lease(delivery, request))
         look(request);
 }
 

@@ -119,6 +119,11 @@ void handoff_inbox_look_again(struct handoff_poller_request *request);
  */
 struct handoff_poller_request *handoff_inbox_offer(struct handoff_inbox *inbox,
                                                    struct handoff_offer *offer);
+/* Waits in the place of another, which waits no more. false: that does not wait, or a poller has
+   just taken it. */
+bool handoff_inbox_replace_offer(struct handoff_inbox *inbox, struct handoff_offer *from,
+                                 struct handoff_offer *to);
+bool handoff_inbox_has_offer(struct handoff_inbox *inbox, const struct handoff_offer *offer);
 /* Harmless on one that does not wait. */
 void handoff_inbox_take_back(struct handoff_inbox *inbox, struct handoff_offer *offer);
 /* The handoff in `id` and `attempt` is given to it, by its stream where it follows (else NULL).
