@@ -257,7 +257,7 @@ static void print_end(const struct ctl_line *line, yyjson_val *of_task)
     printf(" after %.0f handoff%s\n", handoffs, handoffs > 1 ? "s" : "");
 }
 
-/* What agents wanted to hand on, and nobody got. */
+/* What agents wanted to hand on, and was refused. */
 static void print_refused(yyjson_val *refused)
 {
     size_t i, count;

@@ -703,7 +703,7 @@ static void stored_projections_were_made(struct handoff_projections *projections
     hand_over_stored_publication(publishing);
 }
 
-/* Without the request, as of an older version, nobody knows what it was made of. */
+/* Without the request, as of an older version, what it was made of is unknown. */
 static void project_stored(struct publishing *publishing)
 {
     const struct handoff_stored_to_publish *stored = &publishing->stored;

@@ -30,7 +30,7 @@ static void log_move(const struct handoff_who *who, const struct handoff_moved *
         log_warn("next_refused", LOG_STR("handoff", who->id), LOG_STR("task", who->task_id),
                  LOG_STR("source", who->source_agent), LOG_STR("target", who->target_agent),
                  LOG_STR("error", moved->said),
-                 LOG_STR("advice", "nobody has the task now; see next_refused of the task"));
+                 LOG_STR("advice", "no agent has the task now; see next_refused of the task"));
     else if (moved->attempted && moved->result != HANDOFF_RESULT_ACK)
         log_debug("attempt_failed", LOG_STR("handoff", who->id),
                   LOG_STR("target", moved->attempt_target), LOG_UINT("attempt", moved->attempts),

@@ -380,7 +380,8 @@ static bool begin_remote_request(struct handoff_remote_exchange *exchange,
                           : handoff_remote_transfer_begin(exchange, request);
 }
 
-/* A lane tells of it when its loop has come to its end: a call is not answered while it is made. */
+/* A lane reports it at the end of its loop's turn: a call is not answered while it is being made.
+ */
 static void refuse_to_begin(struct handoff_remote_exchange *exchange,
                             struct handoff_remote_request *request)
 {
