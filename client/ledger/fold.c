@@ -109,8 +109,8 @@ static bool knows(struct fold *fold, size_t place)
     return handoff_lineage_knows(&fold->lineage, fold->place, place);
 }
 
-/* Whether it stands for the hop that is being folded. Where too many have resolved it to find out,
- * it does not: what the hop says of it again is then an entry of its own, and is not lost. */
+/* Whether it is still open for the hop that is being folded. Where too many have resolved it to
+ * find out, it is not: what the hop says about it again becomes a new entry, and is not lost. */
 static bool stands_here(struct fold *fold, const struct fold_entry *entry)
 {
     size_t looks = 0;

@@ -36,7 +36,7 @@ enum handoff_code handoff_shelves_note_unread(struct handoff_db *db, int64_t seq
 enum handoff_code handoff_shelves_forget(struct handoff_db *db, int64_t seq,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* In a transaction of its own: lets some go of each channel that keeps too much. */
+/* In a separate transaction: lets go of some from each channel that keeps too much. */
 struct handoff_shelves_step {
     const struct handoff_store_options *options; /* says what each channel may keep */
     int64_t now_ms;
