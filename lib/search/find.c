@@ -351,7 +351,7 @@ static uint32_t complete(struct finding *on, size_t aside, uint32_t document, ui
 static uint32_t needed_of_document(const struct finding *on, uint32_t document)
 {
     const float needed = (float)on->needed * search_boosts_needs(&on->boosts, document);
-    return needed < FAR_TOO_MUCH ? (uint32_t)(needed * (1 - 1e-6F)) : (uint32_t)FAR_TOO_MUCH;
+    return needed < (float)FAR_TOO_MUCH ? (uint32_t)(needed * (1 - 1e-6F)) : (uint32_t)FAR_TOO_MUCH;
 }
 
 /* Those of a window that may be among the best. Their facts are waited for together. */
