@@ -12,6 +12,11 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
+/* For one agent: what its next polls take, without a read. A build for tests may set it. */
+#ifndef HANDOFF_WAITING_IN_MEMORY
+#define HANDOFF_WAITING_IN_MEMORY 64
+#endif
+
 enum {
     DEFAULT_TOKEN_BUDGET = 8000,
     DEFAULT_HOPS_MAX = 10,
@@ -137,6 +142,7 @@ static enum handoff_code open_engine(struct handoff_client *client,
         .clock = &base_clock_system,
         .random = &base_random_system,
         .connections_max = options->connections_max,
+        .waiting_in_memory = HANDOFF_WAITING_IN_MEMORY,
         .observe = client->observe,
         .observer = client->observer,
         .hand_on = handoff_client_hand_on,

@@ -233,6 +233,18 @@ bool handoff_feed_pass(struct handoff_feed *feed, struct handoff_held *held)
     return passes;
 }
 
+void handoff_feed_replace(struct handoff_feed *feed, struct handoff_held *from,
+                          struct handoff_held *to)
+{
+    pthread_mutex_lock(&feed->lock);
+    BASE_CHECK(from->queued);
+    *to = *from;
+    TAILQ_INSERT_BEFORE(from, to, entry);
+    TAILQ_REMOVE(&feed->waiting, from, entry);
+    from->queued = false;
+    pthread_mutex_unlock(&feed->lock);
+}
+
 void handoff_feed_leave(struct handoff_feed *feed, struct handoff_held *held)
 {
     pthread_mutex_lock(&feed->lock);

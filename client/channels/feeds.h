@@ -82,6 +82,9 @@ void handoff_feed_release(struct handoff_feed *feed);
 /* false: it waits from now on, or still, behind those that are older. One that passes has to call
    up the next. */
 bool handoff_feed_pass(struct handoff_feed *feed, struct handoff_held *held);
+/* Waits in the place of another, which waits no more. */
+void handoff_feed_replace(struct handoff_feed *feed, struct handoff_held *from,
+                          struct handoff_held *to);
 /* It does not wait any more. */
 void handoff_feed_leave(struct handoff_feed *feed, struct handoff_held *held);
 /* The delivery that may pass next; false: none waits, or the feed is held. */

@@ -114,6 +114,7 @@ void handoff_delivery_taken(struct handoff_delivery *delivery, int64_t time_ms)
     handoff_delivery_set_due_in(delivery, time_ms);
     handoff_delivery_move(delivery, HANDOFF_STATE_IN_FLIGHT);
     handoff_delivery_wake_in(delivery, time_ms);
+    handoff_delivery_load_next(delivery);
 }
 
 /* ---- while it is out ------------------------------------------------------------------------ */

@@ -10,6 +10,7 @@
 #include "client/deliver/author.h"
 #include "client/deliver/decide.h"
 #include "client/deliver/delivery.h"
+#include "client/deliver/dormant.h"
 #include "client/deliver/gaps.h"
 #include "client/deliver/hand_on.h"
 #include "client/store/parties.h"
@@ -306,12 +307,19 @@ static void on_owning_lane(struct base_mail *mail)
 {
     struct handoff_reply *reply = (void *)mail;
     struct handoff_engine *engine = reply->owner->engine;
-    struct handoff_delivery *delivery = handoff_live_find(&engine->live, &reply->id, reply->owner);
-    if (!delivery) {
+    struct handoff_delivery *delivery;
+    switch (handoff_lane_find(reply->owner, &reply->id, mail, &delivery, &reply->error)) {
+    case HANDOFF_LOOKUP_LATER:
+        return;
+    case HANDOFF_LOOKUP_FAILED:
+        handoff_reply_send(reply);
+        return;
+    case HANDOFF_LOOKUP_ABSENT:
         handoff_engine_reply(engine, reply); /* it has settled meanwhile: ask the store */
         return;
+    case HANDOFF_LOOKUP_FOUND:
+        break;
     }
-    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     if (delivery->state == 0) { /* a decision about it is waiting for its row */
         answer_stored(engine, reply);
         return;

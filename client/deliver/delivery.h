@@ -55,6 +55,7 @@ struct handoff_delivery {
     struct base_arena arena;
     struct handoff_lane *lane;
     TAILQ_ENTRY(handoff_delivery) entry;
+    TAILQ_ENTRY(handoff_delivery) waits; /* of its lane's `waiting` (dormant.h) */
     struct handoff_live_entry live;
     struct handoff_turn turn; /* among those of its agent and task, while it is live */
 
@@ -64,6 +65,8 @@ struct handoff_delivery {
     char id_text[BASE_UUID_TEXT];
     struct base_uuid publication; /* that it delivers; nil: none */
     bool late;                    /* to a subscriber that catches up */
+    bool looked_at;               /* it is in `waiting` of its lane */
+    bool loads_next;              /* when it is taken, the next rows are loaded (dormant.h) */
     struct handoff_held held;     /* while its feed is held (feeds.h) */
     struct base_span envelope;    /* empty if it can no longer be read */
     struct base_span source, asked_target, task_id;
@@ -183,6 +186,8 @@ struct handoff_delivery *handoff_delivery_make(struct handoff_lane *lane,
                                                const struct handoff_submission *submission);
 /* Those of publications have a feed, from before they are entered. false: out of memory. */
 bool handoff_delivery_join_feed(struct handoff_delivery *delivery, struct base_span channel);
+/* Gives its feed back, if it has one; no other thread can reach that through the delivery. */
+void handoff_delivery_leave_feed(struct handoff_delivery *delivery);
 /* Accepts the delivery of a publication, to be delivered or as parked; its write joins the unit. */
 void handoff_delivery_start_of_publication(struct handoff_delivery *delivery,
                                            struct handoff_agent *agent,
@@ -216,6 +221,18 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
                                         const struct handoff_stored *stored,
                                         struct handoff_shared_envelope **last,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* The same of what was read into the arena of the delivery. */
+enum handoff_code handoff_delivery_load_whole(struct handoff_delivery *delivery,
+                                              const struct handoff_stored_whole *whole,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* The same without the envelope. */
+enum handoff_code handoff_delivery_load_row(struct handoff_delivery *delivery,
+                                            const struct handoff_stored *stored,
+                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* An unreadable handoff cannot be sent; it is parked for an operator, and does not stop the
+   others. */
+void handoff_delivery_park_unreadable(struct handoff_delivery *delivery);
 
 /* Puts a claimed one on its lane, in the state in which it starts there. */
 void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_state state,
@@ -334,6 +351,26 @@ void handoff_delivery_append_record(struct handoff_delivery *delivery,
 /* Records that the agent was passed over, and why; if out of memory, nothing. */
 void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *agent,
                                 enum handoff_obstacle why);
+
+/* dormant.c: */
+/* It waits for others from now on, perhaps for long: the end of the turn looks at it. Harmless
+   where it does not. */
+void handoff_delivery_waits(struct handoff_delivery *delivery);
+
+/* An agent has taken it: those that it takes next are loaded ahead, where it is time for that. */
+void handoff_delivery_load_next(struct handoff_delivery *delivery);
+
+enum handoff_lookup {
+    HANDOFF_LOOKUP_FOUND,
+    HANDOFF_LOOKUP_ABSENT, /* it is not on this lane, or not any more */
+    HANDOFF_LOOKUP_LATER,  /* the mail is delivered again, perhaps before the return */
+    HANDOFF_LOOKUP_FAILED, /* it could not be loaded, and the error says why */
+};
+
+/* The delivery with this id, for the mail that is being delivered. */
+enum handoff_lookup handoff_lane_find(struct handoff_lane *lane, const struct base_uuid *id,
+                                      struct base_mail *mail, struct handoff_delivery **delivery,
+                                      struct handoff_error *error);
 
 /* order.c: takes a place behind the others of its agent and task; gives it up, so that the next has
    its turn. */

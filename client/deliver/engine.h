@@ -45,7 +45,8 @@ struct handoff_engine_options {
                                               have none */
     const struct base_clock *clock;
     const struct base_random *random;
-    unsigned connections_max; /* to agents, at once; 0: any number */
+    unsigned connections_max;   /* to agents, at once; 0: any number */
+    unsigned waiting_in_memory; /* for one agent; those behind are rows (dormant.h) */
     /* Called with each event, on the thread where it happens, between two steps of delivery; must
        be quick and must not block. NULL: no observer. */
     void (*observe)(void *observer, const struct handoff_event *event);

@@ -2,7 +2,8 @@
 /*
  * Opens, runs and closes a lane. It has two places in a turn of the loop (lane.h): after sockets,
  * mail and timers were served, the protocols report the attempts that ended; at the end of the
- * turn, everything to be written is submitted to the store as one batch. Runs on the lane's thread,
+ * turn, what began to wait far back becomes dormant, and everything to be written is submitted to
+ * the store as one batch. Runs on the lane's thread,
  * except that another thread may make the lane before it runs, and stop and free it once it no
  * longer runs.
  */
@@ -10,6 +11,7 @@
 
 #include "client/deliver/decide.h"
 #include "client/deliver/delivery.h"
+#include "client/deliver/dormant.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -74,7 +76,9 @@ static void settle_lane(struct base_guest *guest)
 
 static void finish_lane(struct base_guest *guest)
 {
-    submit_writes(lane_of(guest));
+    struct handoff_lane *lane = lane_of(guest);
+    handoff_lane_rest(lane);
+    submit_writes(lane);
 }
 
 /* ---- making and freeing ---------------------------------------------------------------------- */
@@ -112,6 +116,7 @@ static void free_lane(struct handoff_lane *lane)
 {
     handoff_protocol_lane_close(&lane->protocols);
     base_loop_free(&lane->own);
+    handoff_lane_end_dormant(lane);
     lane->magic = 0;
     base_free(lane);
 }
@@ -127,7 +132,8 @@ enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_en
     made->engine = engine;
     TAILQ_INIT(&made->deliveries);
     TAILQ_INIT(&made->contenders);
-    enum handoff_code code = open_lane(made, loop, error);
+    enum handoff_code code = handoff_lane_begin_dormant(made) ? open_lane(made, loop, error)
+                                                              : handoff_error_no_memory(error);
     if (code != HANDOFF_OK)
         free_lane(made);
     else
@@ -147,6 +153,7 @@ void handoff_lane_stop(struct handoff_lane *lane)
     }
     while (!TAILQ_EMPTY(&lane->deliveries)) /* a notified waiter may release others */
         handoff_delivery_abandon(TAILQ_FIRST(&lane->deliveries));
+    handoff_lane_drop_dormant(lane);
 }
 
 void handoff_lane_free(struct handoff_lane **lane)

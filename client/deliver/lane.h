@@ -20,7 +20,11 @@
 
 struct handoff_engine;
 struct handoff_delivery;
+struct handoff_dormant;
+struct handoff_dormant_batch;
 struct handoff_pending_decision;
+
+TAILQ_HEAD(handoff_dormant_list, handoff_dormant);
 
 struct handoff_lane {
     unsigned magic;
@@ -34,6 +38,9 @@ struct handoff_lane {
     struct base_guest guest;
     struct handoff_protocol_lane protocols;
     TAILQ_HEAD(handoff_delivery_list, handoff_delivery) deliveries; /* all that live here */
+    struct handoff_delivery_list waiting; /* of these, that began to wait for others in this turn */
+    struct handoff_dormant_list dormant, to_load; /* rows until their turn comes (dormant.h) */
+    struct handoff_dormant_batch *batch;          /* of these, that are being read together */
     TAILQ_HEAD(handoff_contender_list, handoff_pending_decision) contenders; /* decide.h */
     struct handoff_store_batch writes; /* of this turn, submitted at its end */
     unsigned awaited;                  /* mails that will come: what the store was asked to write */

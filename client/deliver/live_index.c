@@ -78,6 +78,32 @@ void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *e
     pthread_mutex_unlock(&shard->lock);
 }
 
+static void copy_entry(struct handoff_live_entry *from, struct handoff_live_entry *to)
+{
+    to->since_ns = from->since_ns;
+    to->view = from->view;
+    atomic_store_explicit(&to->state, atomic_load_explicit(&from->state, memory_order_relaxed),
+                          memory_order_relaxed);
+    handoff_live_note_agent(to, atomic_load_explicit(&from->agent, memory_order_relaxed));
+    atomic_store_explicit(&to->feed, atomic_load_explicit(&from->feed, memory_order_relaxed),
+                          memory_order_release);
+    atomic_store_explicit(&from->feed, NULL, memory_order_relaxed);
+}
+
+void handoff_live_replace(struct handoff_live *live, struct handoff_live_entry *from,
+                          struct handoff_live_entry *to)
+{
+    struct handoff_live_shard *shard = shard_of(live, hash(from->id));
+    pthread_mutex_lock(&shard->lock);
+    BASE_CHECK(from->is_listed && !to->is_listed);
+    copy_entry(from, to);
+    LIST_INSERT_BEFORE(from, to, link);
+    LIST_REMOVE(from, link);
+    from->is_listed = false;
+    to->is_listed = true;
+    pthread_mutex_unlock(&shard->lock);
+}
+
 void handoff_live_fill(struct handoff_live *live, struct handoff_live_entry *entry, int state,
                        struct handoff_agent *agent, int64_t since_ns)
 {

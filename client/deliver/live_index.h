@@ -35,7 +35,7 @@ struct handoff_live_entry {
     LIST_ENTRY(handoff_live_entry) link;
     const struct base_uuid *id;
     struct handoff_lane *lane;
-    void *owner;
+    void *owner;                         /* begins with its magic */
     _Atomic(struct handoff_feed *) feed; /* of a publication; set once. NULL: it is not of one */
     int64_t since_ns;                    /* monotonic; when it was accepted; lock of the shard */
     bool is_listed;                      /* lock of the shard */
@@ -62,6 +62,10 @@ void handoff_live_free(struct handoff_live *live); /* must be empty */
 
 /* false: the index has an entry with this id. */
 bool handoff_live_add(struct handoff_live *live, struct handoff_live_entry *entry);
+/* The same handoff by another entry of its lane, with all that is known of it; the old one is not
+   listed any more, and has no feed. No other thread sees a moment without either. */
+void handoff_live_replace(struct handoff_live *live, struct handoff_live_entry *from,
+                          struct handoff_live_entry *to);
 /* Does nothing where it was removed before. */
 void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *entry);
 /* Fills in a claimed entry: state, agent and when it was accepted. Until then it shows as parked,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/deliver/delivery.h"
+#include "client/deliver/dormant.h"
 #include "client/deliver/hand_on.h"
 #include "client/model/model.h"
 #include "lib/base/check.h"
@@ -110,10 +111,10 @@ bool handoff_delivery_join_feed(struct handoff_delivery *delivery, struct base_s
     return feed != NULL;
 }
 
-/* It is no longer listed, so no other thread can reach the feed through it. */
-static void leave_feed(struct handoff_delivery *delivery)
+void handoff_delivery_leave_feed(struct handoff_delivery *delivery)
 {
     struct handoff_feed *feed = atomic_load_explicit(&delivery->live.feed, memory_order_relaxed);
+    atomic_store_explicit(&delivery->live.feed, NULL, memory_order_relaxed);
     if (feed)
         handoff_feeds_put(delivery->lane->engine->options.feeds, feed);
 }
@@ -121,7 +122,8 @@ static void leave_feed(struct handoff_delivery *delivery)
 void handoff_delivery_free(struct handoff_delivery *delivery)
 {
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
-    BASE_CHECK(!delivery->writing && !delivery->attempting && !delivery->held.queued);
+    BASE_CHECK(!delivery->writing && !delivery->attempting && !delivery->held.queued &&
+               !delivery->looked_at);
     BASE_CHECK(STAILQ_EMPTY(&delivery->replies) && STAILQ_EMPTY(&delivery->lent_replies));
     BASE_CHECK(LIST_EMPTY(&delivery->watches));
     handoff_settings_release(&delivery->settings);
@@ -133,7 +135,7 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
     base_free(delivery->own_contribution);
     base_free(delivery->own_envelope);
     handoff_shared_envelope_release(&delivery->shared);
-    leave_feed(delivery);
+    handoff_delivery_leave_feed(delivery);     /* it is no longer listed */
     struct base_arena arena = delivery->arena; /* the arena contains the delivery itself */
     delivery->magic = 0;
     base_arena_free(&arena);
@@ -278,6 +280,7 @@ void handoff_delivery_leave(struct handoff_delivery *delivery)
     handoff_delivery_break_off(delivery);
     base_timers_stop(delivery->lane->timers, &delivery->timer);
     base_timers_stop(delivery->lane->timers, &delivery->write_timer);
+    handoff_delivery_waits_no_more(delivery);
     handoff_delivery_stop_waiting(delivery);
     handoff_delivery_quit(delivery); /* its end is written */
     handoff_delivery_give_up_claim(delivery);

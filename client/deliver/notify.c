@@ -8,6 +8,7 @@
 
 #include "client/deliver/author.h"
 #include "client/deliver/delivery.h"
+#include "client/deliver/dormant.h"
 #include "client/deliver/open_tasks.h"
 #include "client/model/model.h"
 #include "lib/base/check.h"
@@ -101,9 +102,12 @@ void handoff_waiter_status(const struct handoff_waiter *waiter, struct handoff_s
 
 void handoff_waiter_withdraw(struct handoff_waiter *waiter)
 {
-    if (waiter->delivery)
-        waiter->delivery->waiter = NULL;
+    struct handoff_delivery *delivery = waiter->delivery;
     waiter->delivery = NULL;
+    if (!delivery)
+        return;
+    delivery->waiter = NULL;
+    handoff_delivery_waits(delivery);
 }
 
 /* ---- the observer --------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  * told when its turn has come. Runs on the lane of the delivery. Declared in delivery.h.
  */
 #include "client/deliver/delivery.h"
+#include "client/deliver/dormant.h"
 #include "lib/base/check.h"
 #include "lib/base/memory.h"
 
@@ -20,13 +21,16 @@ struct call_up {
 
 static void called_up(struct base_mail *mail)
 {
-    const struct call_up call = *(const struct call_up *)(const void *)mail;
-    base_free(mail);
-    struct handoff_delivery *delivery =
-        handoff_live_find(&call.lane->engine->live, &call.id, call.lane);
-    if (!delivery)
-        return; /* it has ended meanwhile */
-    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    struct call_up *call = (struct call_up *)(void *)mail;
+    struct handoff_delivery *delivery;
+    struct handoff_error error;
+    const enum handoff_lookup found =
+        handoff_lane_find(call->lane, &call->id, mail, &delivery, &error);
+    if (found == HANDOFF_LOOKUP_LATER)
+        return;
+    base_free(call);
+    if (found != HANDOFF_LOOKUP_FOUND)
+        return; /* it has ended meanwhile, or looks by itself */
     if (delivery->state == HANDOFF_STATE_READY && delivery->seq && !delivery->writing)
         handoff_delivery_advance(delivery);
 }
@@ -134,5 +138,6 @@ bool handoff_delivery_has_turn(struct handoff_delivery *delivery)
     handoff_delivery_break_off(delivery); /* it may be offered since before a reload */
     handoff_settings_release(&delivery->settings);
     handoff_delivery_wake_in(delivery, TURN_LOOK_MS);
+    handoff_delivery_waits(delivery);
     return false;
 }

@@ -7,6 +7,7 @@
 #include <yyjson.h>
 
 #include "client/deliver/delivery.h"
+#include "client/deliver/dormant.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
@@ -53,6 +54,25 @@ static enum handoff_code load_own_envelope(struct handoff_delivery *delivery,
         delivery->lane->engine->options.store, &delivery->id, &delivery->arena, &envelope, error);
     if (code == HANDOFF_OK)
         delivery->envelope = envelope.body;
+    return code;
+}
+
+/* Its texts are in the arena of the delivery. */
+static enum handoff_code use_read_envelope(struct handoff_delivery *delivery,
+                                           const struct handoff_stored_whole *whole,
+                                           struct handoff_error *error)
+{
+    const struct base_span excerpt = handoff_excerpt_of_row(whole->stored.excerpt);
+    enum handoff_code code = whole->envelope_error.code;
+    if (code != HANDOFF_OK) {
+        *error = whole->envelope_error;
+    } else {
+        delivery->excerpt = excerpt;
+        delivery->envelope = whole->envelope.body;
+        code = read_envelope(delivery, error);
+    }
+    if (code != HANDOFF_OK)
+        delivery->envelope = base_span("", 0);
     return code;
 }
 
@@ -150,10 +170,9 @@ static void load_moments(struct handoff_delivery *delivery, const struct handoff
     handoff_delivery_set_due_in(delivery, smaller(due_ms - now_ms, longest_ms));
 }
 
-enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
-                                        const struct handoff_stored *stored,
-                                        struct handoff_shared_envelope **last,
-                                        struct handoff_error *error)
+enum handoff_code handoff_delivery_load_row(struct handoff_delivery *delivery,
+                                            const struct handoff_stored *stored,
+                                            struct handoff_error *error)
 {
     const struct handoff_standing *standing = &stored->standing;
     if (!handoff_delivery_keep(delivery, stored->source, &delivery->source) ||
@@ -177,7 +196,24 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     base_buffer_append(&delivery->gaps, stored->gaps.data, stored->gaps.size); /* likewise */
     load_moments(delivery, stored);
     handoff_delivery_name_chain(delivery, &stored->root, &stored->previous);
-    return load_envelope(delivery, stored, last, error);
+    return HANDOFF_OK;
+}
+
+enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
+                                        const struct handoff_stored *stored,
+                                        struct handoff_shared_envelope **last,
+                                        struct handoff_error *error)
+{
+    const enum handoff_code code = handoff_delivery_load_row(delivery, stored, error);
+    return code == HANDOFF_OK ? load_envelope(delivery, stored, last, error) : code;
+}
+
+enum handoff_code handoff_delivery_load_whole(struct handoff_delivery *delivery,
+                                              const struct handoff_stored_whole *whole,
+                                              struct handoff_error *error)
+{
+    const enum handoff_code code = handoff_delivery_load_row(delivery, &whole->stored, error);
+    return code == HANDOFF_OK ? use_read_envelope(delivery, whole, error) : code;
 }
 
 /* When the handoff was accepted, on the monotonic clock of this process. */
@@ -202,9 +238,7 @@ static void load_attempt(struct handoff_delivery *delivery, const struct handoff
     delivery->attempt_target = agent->name;
 }
 
-/* An unreadable handoff cannot be sent; it is parked for an operator, and does not stop the
-   others. */
-static void park_unreadable(struct handoff_delivery *delivery)
+void handoff_delivery_park_unreadable(struct handoff_delivery *delivery)
 {
     delivery->reason = HANDOFF_REASON_STORE_CORRUPT;
     handoff_delivery_move(delivery, HANDOFF_STATE_PARKED);
@@ -222,7 +256,11 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
         return handoff_error_no_memory(error);
     bool fresh = handoff_delivery_claim(delivery);
     BASE_CHECK(fresh); /* the store lists each handoff once */
-    enum handoff_code code = handoff_delivery_load(delivery, stored, last, error);
+    enum handoff_code code = handoff_delivery_load_row(delivery, stored, error);
+    struct handoff_dormant *dormant =
+        code == HANDOFF_OK ? handoff_dormant_for_start(delivery, agent, stored) : NULL;
+    if (code == HANDOFF_OK && !dormant)
+        code = load_envelope(delivery, stored, last, error);
     if (code != HANDOFF_OK && code != HANDOFF_ERR_STORE_CORRUPT) {
         handoff_delivery_unclaim(delivery);
         return code;
@@ -234,7 +272,9 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
     handoff_delivery_enter(delivery, (enum handoff_state)stored->standing.state, agent);
     handoff_delivery_observe_start(delivery, true);
     if (code == HANDOFF_ERR_STORE_CORRUPT)
-        park_unreadable(delivery);
+        handoff_delivery_park_unreadable(delivery);
+    else if (dormant)
+        handoff_delivery_start_dormant(delivery, dormant);
     else
         handoff_delivery_advance(delivery);
     return HANDOFF_OK;

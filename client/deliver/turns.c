@@ -94,6 +94,18 @@ static void leave_turn_line(struct handoff_turn **line, struct handoff_turn *tur
     turn->next->previous = turn->previous;
 }
 
+/* `to` is a copy of `from`, which may be alone. */
+static void take_place_in_line(struct handoff_turn **line, const struct handoff_turn *from,
+                               struct handoff_turn *to)
+{
+    if (from->next == from)
+        to->next = to->previous = to;
+    to->previous->next = to;
+    to->next->previous = to;
+    if (*line == from)
+        *line = to;
+}
+
 void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn)
 {
     BASE_CHECK(turn->agent != NULL);
@@ -106,6 +118,20 @@ void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn)
     else
         begin_turn_line(line, turn);
     pthread_mutex_unlock(&shard->lock);
+}
+
+void handoff_turns_replace(struct handoff_turns *turns, struct handoff_turn *from,
+                           struct handoff_turn *to, struct base_span task_id)
+{
+    BASE_CHECK(from->agent != NULL);
+    const uint32_t bits = hash_place(from);
+    struct handoff_turn_shard *shard = shard_of_place(turns, bits);
+    pthread_mutex_lock(&shard->lock);
+    *to = *from;
+    to->task_id = task_id;
+    take_place_in_line(find_turn_line(shard, bits, from), from, to);
+    pthread_mutex_unlock(&shard->lock);
+    from->agent = NULL;
 }
 
 void handoff_turns_leave(struct handoff_turns *turns, struct handoff_turn *turn)

@@ -61,6 +61,10 @@ void handoff_turns_free(struct handoff_turns *turns); /* must be empty */
 
 /* Takes a place at the end. Any thread, as the rest; the turn is the caller's. */
 void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn);
+/* The same place by another struct, with a text of its own of the same task; `from` has none any
+   more. */
+void handoff_turns_replace(struct handoff_turns *turns, struct handoff_turn *from,
+                           struct handoff_turn *to, struct base_span task_id);
 /* Whether it is the first of its agent and line. */
 bool handoff_turns_is_first(struct handoff_turns *turns, const struct handoff_turn *turn);
 /* Gives up its place, if it has one. */

@@ -6,6 +6,7 @@
 #include "client/deliver/watch.h"
 
 #include "client/deliver/delivery.h"
+#include "client/deliver/dormant.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 
@@ -52,7 +53,7 @@ static void unlist(struct handoff_watch *watch)
 /* One that a decision has claimed and not yet entered rests, and its row says how. */
 static bool is_watchable(const struct handoff_delivery *delivery, enum handoff_watch_for what)
 {
-    return delivery && delivery->state != HANDOFF_STATE_NONE &&
+    return delivery->state != HANDOFF_STATE_NONE &&
            (what == HANDOFF_WATCH_END || delivery->seq == 0);
 }
 
@@ -60,9 +61,14 @@ static void watch_arrived(struct base_mail *mail)
 {
     struct handoff_watch *watch = BASE_CONTAINER_OF(mail, struct handoff_watch, mail);
     BASE_CHECK_MAGIC(watch, WATCH_MAGIC);
-    struct handoff_delivery *delivery =
-        handoff_live_find(&watch->owner->engine->live, &watch->id, watch->owner);
-    if (!is_watchable(delivery, watch->what)) {
+    struct handoff_delivery *delivery = NULL;
+    struct handoff_error error;
+    enum handoff_lookup found = HANDOFF_LOOKUP_ABSENT;
+    if (!watch->ended)
+        found = handoff_lane_find(watch->owner, &watch->id, mail, &delivery, &error);
+    if (found == HANDOFF_LOOKUP_LATER)
+        return;
+    if (found != HANDOFF_LOOKUP_FOUND || !is_watchable(delivery, watch->what)) {
         send_home(watch, mail, watch_is_back);
         return;
     }
@@ -76,6 +82,7 @@ static void recall_arrived(struct base_mail *mail)
     BASE_CHECK_MAGIC(watch, WATCH_MAGIC);
     if (watch->listed)
         unlist(watch);
+    watch->ended = true; /* the first mail may still wait until the handoff is loaded */
     send_home(watch, mail, recall_is_back);
 }
 
@@ -98,7 +105,7 @@ void handoff_engine_watch(struct handoff_lane *lane, struct handoff_watch *watch
     watch->lane = lane;
     watch->owner = handoff_live_lane(&lane->engine->live, &watch->id);
     watch->trips = 1;
-    watch->recalled = watch->listed = false;
+    watch->recalled = watch->listed = watch->ended = false;
     if (watch->owner) {
         watch->mail.deliver = watch_arrived;
         base_mailbox_post(watch->owner->mailbox, &watch->mail);

@@ -33,6 +33,7 @@ struct handoff_watch {
     /* the owning lane's */
     LIST_ENTRY(handoff_watch) entry;
     bool listed; /* in `watches` of the delivery */
+    bool ended;  /* the recall has arrived */
 };
 
 /* Begins to watch; on the caller's lane. `id`, `what` and `told` are set by the caller. It is told

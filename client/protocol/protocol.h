@@ -25,6 +25,7 @@
 #include "lib/base/span.h"
 
 struct handoff_delivery;
+struct handoff_offer;
 struct handoff_transport;
 struct handoff_poller_request;
 
@@ -108,6 +109,17 @@ struct handoff_protocol {
     /* The time of an attempt that was taken is up: reports its end. NULL: the attempt reports its
        end itself. */
     void (*time_up)(struct handoff_delivery *delivery);
+
+    /* Where it pulls; else NULL. Is it offered, or on its way from there to a poller? */
+    bool (*is_offered)(const struct handoff_delivery *delivery);
+    /* Is it offered, and are so many others before it? */
+    bool (*is_behind)(struct handoff_delivery *delivery, unsigned count);
+    /* The offer goes on without the delivery, in the same place. false: a poller has just taken it.
+     */
+    bool (*set_aside)(struct handoff_delivery *delivery, struct handoff_offer *to);
+    /* The delivery is back, and has this protocol. One that a poller has taken meanwhile was the
+       first: if the poller does not get it, it is offered there again. */
+    void (*take_up)(struct handoff_delivery *delivery, struct handoff_offer *from);
 
     /* Frees what the space holds; nothing is out. */
     void (*clear)(struct handoff_delivery *delivery);

@@ -154,6 +154,20 @@ enum handoff_code handoff_store_get_handoff(struct handoff_store *store, const s
                                             struct base_arena *arena, struct handoff_stored *stored,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* A handoff with its envelope, to be taken up again. */
+struct handoff_stored_whole {
+    struct base_uuid id;
+    struct base_arena *arena; /* that texts are copied into */
+    struct handoff_stored stored;
+    struct handoff_stored_envelope envelope;
+    struct handoff_error error;          /* as handoff_store_get_handoff; nothing else is set */
+    struct handoff_error envelope_error; /* as handoff_store_get_envelope */
+};
+
+/* Each by itself; together they take less time than one by one. */
+void handoff_store_get_whole(struct handoff_store *store, struct handoff_stored_whole *const *list,
+                             size_t count);
+
 /* A page of handoffs in the order of their acceptance. */
 struct handoff_store_filter {
     uint32_t states;          /* bit 1 << state for each one wanted */

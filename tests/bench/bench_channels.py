@@ -12,7 +12,9 @@ stay open, in one Python process (streams.py). Each has durable consumers, one f
 the table says; ours is synced to disk before the first delivery, and an acknowledgement before the publisher is told.
 
 At last, 1,000 publications to ten receivers that are unavailable: the memory that each of the 10,000 deliveries takes in addition
-to its share of the envelope, before and after a restart (goal: 512 bytes).
+to its share of the envelope, before and after a restart (goal: 512 bytes), and with that share, since what waits long is in the
+store alone. And the CPU of a poll with its acknowledgement where most of what waits is in the store, to that where all of
+it is in memory.
 
 What is counted are deliveries that were acknowledged. The rivals take turns, and a ratio is the median over rounds of
 those to the single handoffs of the same round. Exits with 1 if a goal is missed: at one receiver as many deliveries as
@@ -20,6 +22,7 @@ single handoffs, at 10 and more 1.5 times as many. The stores are under $TMPDIR 
 """
 
 import argparse
+import concurrent.futures
 import http.client
 import json
 import pathlib
@@ -34,6 +37,8 @@ from streams import Nats, Redis
 
 GOALS = {1: 1.0, 10: 1.5, 100: 1.5}
 BACKLOG_GOAL = 512  # bytes
+CATCH_UP_GOAL = 1.05  # times the CPU of what is in memory
+POLLERS, FEW, BEHIND = (1, 8), 48, 960  # handoffs that wait: all of them in memory, and most of them rows
 STREAMS = {"nats": Nats, "redis": Redis}
 SINGLE, CHANNEL = "single", "channel"
 OURS = "synced before it is delivered, and before an acknowledgement is told"
@@ -118,9 +123,9 @@ def print_table(receivers, summary):
               f" {DURABILITY[name]} |", flush=True)
 
 
-def bytes_waiting(daemon, before):
-    envelopes = WAITING * load.BODY
-    return (memory_bytes(daemon.process.pid) - before - envelopes) / (AWAY * WAITING)
+def bytes_waiting(daemon, before, publications):
+    """Beyond the share of the envelope; a daemon that keeps no envelopes takes less than nothing."""
+    return (memory_bytes(daemon.process.pid) - before) / (AWAY * publications) - load.BODY / AWAY
 
 
 def publish_to_the_absent(daemon):
@@ -142,15 +147,84 @@ def measure_backlog():
         publish_to_the_absent(daemon)  # so that what a daemon needs at all is there
         base = memory_bytes(daemon.process.pid)
         publish_to_the_absent(daemon)
-        found = {"new": bytes_waiting(daemon, base)}
+        found = {"new": bytes_waiting(daemon, base, WAITING)}
         daemon.terminate()
         daemon.wait()
         daemon.log_path.write_text("")
         daemon.start()
-        again = memory_bytes(daemon.process.pid)
-        found["restarted"] = (again - idle - 2 * WAITING * load.BODY) / (2 * AWAY * WAITING)
-    print(f"\n{AWAY * WAITING:,} deliveries that wait: {found['new']:,.0f} bytes each in addition to the envelope,"
-          f" {found['restarted']:,.0f} after a restart (goal: {BACKLOG_GOAL})", flush=True)
+        found["restarted"] = bytes_waiting(daemon, idle, 2 * WAITING)
+    share = load.BODY / AWAY
+    print(f"\n{AWAY * WAITING:,} deliveries that wait: {found['new']:,.0f} bytes each in addition to the share of the envelope,"
+          f" {found['restarted']:,.0f} after a restart (goal: {BACKLOG_GOAL}); with that share, {found['new'] + share:,.0f} and"
+          f" {found['restarted'] + share:,.0f}", flush=True)
+    return found
+
+
+# ---- what it costs to catch up ----------------------------------------------------------------------------------------
+
+
+def cpu_ns(daemon):
+    """Of all its threads; to the nanosecond, where the process counts in ticks."""
+    tasks = pathlib.Path(f"/proc/{daemon.process.pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks)
+
+
+def send_many(daemon, count):
+    connection = http.client.HTTPConnection(daemon.api.address, timeout=WAIT)
+    for number in range(count):
+        body = load.of_task(load.handoff(number % load.BODIES), number)
+        connection.request("POST", "/v1/handoffs", body, {"Content-Type": "application/json", "Prefer": "respond-async"})
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status != 202:
+            raise SystemExit(f"answered {answer.status}")
+    connection.close()
+
+
+def pull_and_acknowledge(connection, count):
+    for _ in range(count):
+        connection.request("GET", "/v1/agents/coder/inbox?wait=20s")
+        answer = connection.getresponse()
+        answer.read()
+        handoff = answer.getheader("Handoff-Id")
+        connection.request("POST", f"/v1/handoffs/{handoff}/ack", b"", {"Content-Length": "0"})
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"answered {answer.status}")
+
+
+def drain_us(daemon, count, connections):
+    """CPU of the daemon for each poll and its acknowledgement."""
+    before = cpu_ns(daemon)
+    with concurrent.futures.ThreadPoolExecutor(len(connections)) as pool:
+        for done in [pool.submit(pull_and_acknowledge, one, count // len(connections)) for one in connections]:
+            done.result()
+    return (cpu_ns(daemon) - before) / 1000 / count
+
+
+def measure_catching_up(rounds):
+    """As many handoffs in all, a few at a time, which are in memory, and all at once, of which most are rows."""
+    found = {}
+    for pollers in POLLERS:
+        few, many = [], []
+        with daemon_with({"coder": {"token_budget": 1000000}}) as daemon:
+            connections = [http.client.HTTPConnection(daemon.api.address, timeout=WAIT) for _ in range(pollers)]
+            for _ in range(rounds):
+                total = 0
+                for _ in range(BEHIND // FEW):
+                    send_many(daemon, FEW)
+                    total += drain_us(daemon, FEW, connections) * FEW
+                few.append(total / BEHIND)
+                send_many(daemon, BEHIND)
+                many.append(drain_us(daemon, BEHIND, connections))
+            for connection in connections:
+                connection.close()
+        ratio = statistics.median(b / a for a, b in zip(few, many))
+        found[pollers] = {"memory_us": statistics.median(few), "rows_us": statistics.median(many), "ratio": ratio}
+        print(f"{pollers} poller{'s' if pollers > 1 else ''}: {found[pollers]['rows_us']:.0f} us of CPU for a poll and its"
+              f" acknowledgement behind {BEHIND} others, {found[pollers]['memory_us']:.0f} behind {FEW}: {ratio:.3f}"
+              f" (goal: {CATCH_UP_GOAL})", flush=True)
     return found
 
 
@@ -188,6 +262,9 @@ def main():
     result["backlog"] = measure_backlog()
     missed += [f"{name} backlog: {found:,.0f} bytes of {BACKLOG_GOAL}" for name, found in result["backlog"].items()
                if found > BACKLOG_GOAL]
+    result["catching_up"] = measure_catching_up(options.rounds)
+    missed += [f"catching up, {pollers} pollers: {found['ratio']:.3f} of {CATCH_UP_GOAL}"
+               for pollers, found in result["catching_up"].items() if found["ratio"] > CATCH_UP_GOAL]
     print("\n" + ("goals missed: " + "; ".join(missed) if missed else "all goals met"))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:

@@ -198,7 +198,8 @@ class Reconnect(Case):
         stream.close()  # the client has read only the first of them
         again = self.follow(leases=3, last=sent[0])
         got = [again.next().id for _ in range(2)]  # the first counts as held
-        self.assertEqual(self.states(sent).count("in_flight"), 3)
+        # three leases, and one that was given back is shown as such once that is written, which another lane does
+        eventually(lambda: self.states(sent).count("in_flight") == 3, "it holds three")
         self.ack(sent[0])
         got.append(again.next().id)
         self.assertEqual(sorted(got), sent[1:])
@@ -280,8 +281,9 @@ class Ends(Case):
 
     def test_sigterm_ends_streams_in_order_whether_they_hold_leases_or_not(self):
         sent = self.send()
-        full, idle = self.follow(), self.follow()
+        full = self.follow()
         self.assertEqual(full.next().id, sent)
+        idle = self.follow()
         idle.open()
         began = time.monotonic()
         self.daemon.signal(signal.SIGTERM)

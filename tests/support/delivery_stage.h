@@ -12,6 +12,7 @@
 #include "tests/support/unit.h"
 
 #include <poll.h>
+#include <stdlib.h>
 
 #include "client/deliver/engine.h"
 
@@ -74,7 +75,7 @@ static struct {
     struct base_uuid_source ids;
     struct handoff_agent_options options[3]; /* coder, coder-b, reviewer */
     char urls[3][96];
-    unsigned max_in_flight, max_per_agent;
+    unsigned max_in_flight, max_per_agent, waiting_in_memory;
     const char *vfs;                                         /* of the store; NULL: the system's */
     void (*hand_on)(void *host, struct handoff_hand_on *on); /* NULL: nobody hands on */
     const struct base_random *random;
@@ -112,6 +113,7 @@ static inline void open_idle_engine(void)
         .agents = stage.agents,
         .clock = &stage_time.clock,
         .random = stage.random,
+        .waiting_in_memory = stage.waiting_in_memory,
         .observe = watch,
         .hand_on = stage.hand_on,
     };
@@ -154,6 +156,13 @@ static inline void behave(int agent, const char *script)
                          HANDOFF_OK);
 }
 
+/* HANDOFF_WAITING=0 runs any of these tests with all that waits as rows. */
+static inline unsigned usual_waiting_in_memory(void)
+{
+    const char *asked = getenv("HANDOFF_WAITING");
+    return asked ? (unsigned)strtoul(asked, NULL, 10) : 64;
+}
+
 static inline int set_up(void **state)
 {
     (void)state;
@@ -162,6 +171,7 @@ static inline int set_up(void **state)
     stage.directory = temp_directory();
     time_starts();
     stage.random = &no_jitter;
+    stage.waiting_in_memory = usual_waiting_in_memory();
     base_uuid_source_init(&stage.ids, NULL, NULL);
     for (int i = 0; i < 3; i++) {
         stage.options[i] = (struct handoff_agent_options){.name = names[i],

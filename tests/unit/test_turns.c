@@ -86,6 +86,41 @@ static void test_the_oldest_of_a_line_is_first(void **state)
     handoff_turns_leave(&turns, &others);
 }
 
+/* Wherever it is in its line, and whatever else is in the table. */
+static void test_a_place_is_taken_over(void **state)
+{
+    (void)state;
+    enum { COUNT = 3, OTHERS = 2000 };
+    static struct handoff_turn others[OTHERS];
+    static char names[OTHERS][16];
+    for (int i = 0; i < OTHERS; i++) {
+        snprintf(names[i], sizeof names[i], "task-%d", i);
+        others[i] = turn_of(AGENT, names[i], i);
+        handoff_turns_join(&turns, &others[i]);
+    }
+    for (int length = 1; length <= COUNT; length++) {
+        for (int at = 0; at < length; at++) {
+            struct handoff_turn line[COUNT], successor;
+            for (int i = 0; i < length; i++) {
+                line[i] = turn_of(AGENT, "a", i);
+                handoff_turns_join(&turns, &line[i]);
+            }
+            char name[] = "a";
+            handoff_turns_replace(&turns, &line[at], &successor, base_span_text(name));
+            assert_null(line[at].agent);
+            for (int i = 0; i < length; i++) {
+                assert_int_equal(first_of(AGENT, "a"), i);
+                handoff_turns_leave(&turns, i == at ? &successor : &line[i]);
+            }
+            assert_int_equal(first_of(AGENT, "a"), -1);
+        }
+    }
+    for (int i = 0; i < OTHERS; i++) {
+        assert_int_equal(first_of(AGENT, names[i]), i);
+        handoff_turns_leave(&turns, &others[i]);
+    }
+}
+
 /* Lines that share a bucket with it are found as if it had one place. */
 static void test_a_long_line_slows_nothing(void **state)
 {
@@ -147,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_oldest_of_a_line_is_first, open_turns,
                                         close_turns),
+        cmocka_unit_test_setup_teardown(test_a_place_is_taken_over, open_turns, close_turns),
         cmocka_unit_test_setup_teardown(test_a_long_line_slows_nothing, open_turns, close_turns),
         cmocka_unit_test_setup_teardown(test_any_order_of_leaving, open_turns, close_turns),
     };

@@ -133,6 +133,7 @@ static void queue_offer(struct handoff_inbox *inbox, struct handoff_offer *offer
         later = find_younger_offer(inbox, offer);
     else if (offer->feed && offer->again)
         later = find_later_offer(inbox, offer);
+    offer->place = later ? later->place : inbox->places++;
     if (later)
         TAILQ_INSERT_BEFORE(later, offer, entry);
     else
@@ -160,6 +161,62 @@ static void remove_offer(struct handoff_inbox *inbox, struct handoff_offer *offe
     TAILQ_REMOVE(&inbox->offers, offer, entry);
     inbox->waiting--;
     offer->queued = false;
+}
+
+bool handoff_inbox_replace_offer(struct handoff_inbox *inbox, struct handoff_offer *from,
+                                 struct handoff_offer *to, bool dormant)
+{
+    pthread_mutex_lock(&inbox->lock);
+    const bool waits = from->queued;
+    if (waits) {
+        *to = *from;
+        to->dormant = dormant;
+        TAILQ_INSERT_BEFORE(from, to, entry);
+        TAILQ_REMOVE(&inbox->offers, from, entry);
+        from->queued = false;
+    }
+    pthread_mutex_unlock(&inbox->lock);
+    return waits;
+}
+
+bool handoff_inbox_has_offer(struct handoff_inbox *inbox, const struct handoff_offer *offer)
+{
+    pthread_mutex_lock(&inbox->lock);
+    const bool waits = offer->queued;
+    pthread_mutex_unlock(&inbox->lock);
+    return waits;
+}
+
+/* Under the lock. */
+static bool is_behind(const struct handoff_inbox *inbox, const struct handoff_offer *offer,
+                      unsigned count)
+{
+    return offer->place - TAILQ_FIRST(&inbox->offers)->place >= count;
+}
+
+bool handoff_inbox_is_behind(struct handoff_inbox *inbox, const struct handoff_offer *offer,
+                             unsigned count)
+{
+    pthread_mutex_lock(&inbox->lock);
+    const bool behind = offer->queued && is_behind(inbox, offer, count);
+    pthread_mutex_unlock(&inbox->lock);
+    return behind;
+}
+
+size_t handoff_inbox_next_dormant(struct handoff_inbox *inbox, const struct handoff_lane *lane,
+                                  unsigned count, struct handoff_offer **found, size_t room)
+{
+    struct handoff_offer *offer;
+    size_t nfound = 0;
+    pthread_mutex_lock(&inbox->lock);
+    TAILQ_FOREACH (offer, &inbox->offers, entry) {
+        if (nfound == room || is_behind(inbox, offer, count))
+            break;
+        if (offer->dormant && offer->lane == lane)
+            found[nfound++] = offer;
+    }
+    pthread_mutex_unlock(&inbox->lock);
+    return nfound;
 }
 
 void handoff_inbox_take_back(struct handoff_inbox *inbox, struct handoff_offer *offer)
@@ -238,8 +295,13 @@ static void on_offers_lane(struct base_mail *mail)
 {
     struct handoff_poller_request *request = request_of(mail);
     struct handoff_lane *lane = request->offered_by;
-    struct handoff_delivery *delivery = handoff_live_find(&lane->engine->live, &request->id, lane);
-    if (!delivery || !handoff_pull_lease(delivery, request))
+    struct handoff_delivery *delivery;
+    struct handoff_error error;
+    const enum handoff_lookup found =
+        handoff_lane_find(lane, &request->id, mail, &delivery, &error);
+    if (found == HANDOFF_LOOKUP_LATER)
+        return;
+    if (found != HANDOFF_LOOKUP_FOUND || !handoff_pull_lease(delivery, request))
         look(request);
 }
 

@@ -43,7 +43,9 @@ struct handoff_offer {
     int64_t seq;                     /* by which the deliveries of one feed follow each other */
     bool again;                      /* later ones of its feed may have been offered already */
     bool returned;                   /* its last lease reached nobody: it keeps its place */
+    bool dormant;                    /* its handoff is a row: it is in a struct handoff_dormant */
     bool queued;                     /* lock of the inbox */
+    uint64_t place;                  /* lock of the inbox: grows from the first to the last */
 };
 
 /* Embedded in its owner, who keeps it until `told`. */
@@ -82,6 +84,7 @@ struct handoff_inbox {
     struct handoff_stream_list streams;
     unsigned followers; /* with a connection */
     size_t waiting;     /* offers */
+    uint64_t places;    /* that were given to offers */
     int64_t polled_ms;  /* Unix time: when a poller was last there; before the first, since when the
                           agent has been known */
 };
@@ -119,6 +122,18 @@ void handoff_inbox_look_again(struct handoff_poller_request *request);
  */
 struct handoff_poller_request *handoff_inbox_offer(struct handoff_inbox *inbox,
                                                    struct handoff_offer *offer);
+/* Waits in the place of another, which waits no more. false: that does not wait, or a poller has
+   just taken it. */
+bool handoff_inbox_replace_offer(struct handoff_inbox *inbox, struct handoff_offer *from,
+                                 struct handoff_offer *to, bool dormant);
+bool handoff_inbox_has_offer(struct handoff_inbox *inbox, const struct handoff_offer *offer);
+/* It waits, and `count` others or more go before it; those that went out of turn count as well. */
+bool handoff_inbox_is_behind(struct handoff_inbox *inbox, const struct handoff_offer *offer,
+                             unsigned count);
+/* The dormant ones of this lane that are not behind so many, the oldest first: how many were found.
+   On that lane. */
+size_t handoff_inbox_next_dormant(struct handoff_inbox *inbox, const struct handoff_lane *lane,
+                                  unsigned count, struct handoff_offer **found, size_t room);
 /* Harmless on one that does not wait. */
 void handoff_inbox_take_back(struct handoff_inbox *inbox, struct handoff_offer *offer);
 /* The handoff in `id` and `attempt` is given to it, by its stream where it follows (else NULL).

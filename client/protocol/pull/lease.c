@@ -49,6 +49,41 @@ static void withdraw_offer(struct handoff_delivery *delivery)
     lease->offered = false;
 }
 
+static bool is_in_inbox(const struct handoff_delivery *delivery)
+{
+    const struct lease *lease = (const void *)delivery->space;
+    return lease->offered;
+}
+
+static bool is_behind_others(struct handoff_delivery *delivery, unsigned count)
+{
+    return handoff_inbox_is_behind(&delivery->agent->inbox, &lease_of(delivery)->offer, count);
+}
+
+/* Whoever took it from the inbox does not get it. */
+static void note_returned(struct handoff_delivery *delivery)
+{
+    lease_of(delivery)->attempt = delivery->attempts + 1;
+}
+
+static bool set_offer_aside(struct handoff_delivery *delivery, struct handoff_offer *to)
+{
+    struct lease *lease = lease_of(delivery);
+    if (!handoff_inbox_replace_offer(&delivery->agent->inbox, &lease->offer, to, true))
+        return false;
+    lease->offered = false;
+    return true;
+}
+
+static void take_up_offer(struct handoff_delivery *delivery, struct handoff_offer *from)
+{
+    struct lease *lease = lease_of(delivery);
+    lease->offered =
+        handoff_inbox_replace_offer(&delivery->agent->inbox, from, &lease->offer, false);
+    if (!lease->offered)
+        note_returned(delivery);
+}
+
 /* Nobody waits for it any more, or holds it. */
 static void break_off(struct handoff_delivery *delivery)
 {
@@ -127,16 +162,19 @@ bool handoff_pull_lease(struct handoff_delivery *delivery, struct handoff_poller
         return false;
     if (handoff_inbox_is_gone(request) || handoff_delivery_until_deadline(delivery) <= 0) {
         /* it is offered to the next, or expires */
+        note_returned(delivery);
         handoff_delivery_wake_in(delivery, 0);
         return false;
     }
     if (!fill_request(delivery, request)) {
+        note_returned(delivery);
         handoff_delivery_wake_in(delivery, OFFER_AGAIN_MS);
         return false;
     }
     if (!handoff_inbox_give(request, &lease_of(delivery)->stream)) {
         base_free(request->envelope);
         request->envelope = NULL;
+        note_returned(delivery);
         handoff_delivery_wake_in(delivery, 0);
         return false;
     }
@@ -156,8 +194,10 @@ static bool begin_offer(struct handoff_delivery *delivery)
 {
     struct lease *lease = lease_of(delivery);
     handoff_delivery_wake_in(delivery, OFFER_LOOK_MS);
-    if (lease->offered)
+    if (lease->offered) {
+        handoff_delivery_waits(delivery);
         return true; /* it keeps its place */
+    }
     lease->offered = true;
     lease->offer.lane = delivery->lane;
     lease->offer.id = delivery->id;
@@ -167,7 +207,9 @@ static bool begin_offer(struct handoff_delivery *delivery)
     lease->offer.returned = was_returned(delivery, lease);
     struct handoff_poller_request *request =
         handoff_inbox_offer(&delivery->agent->inbox, &lease->offer);
-    if (request && !handoff_pull_lease(delivery, request))
+    if (!request)
+        handoff_delivery_waits(delivery);
+    else if (!handoff_pull_lease(delivery, request))
         handoff_inbox_tell(request);
     return true;
 }
@@ -193,5 +235,9 @@ const struct handoff_protocol handoff_protocol_pull = {
     .begin = begin_offer,
     .break_off = break_off,
     .time_up = end_lease,
+    .is_offered = is_in_inbox,
+    .is_behind = is_behind_others,
+    .set_aside = set_offer_aside,
+    .take_up = take_up_offer,
     .clear = clear_offer,
 };

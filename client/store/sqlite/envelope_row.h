@@ -24,7 +24,12 @@ enum handoff_code handoff_envelope_list(struct handoff_db *db, int64_t seq,
                                         const struct handoff_addressees *to,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* As handoff_store_get_envelope, by the number. */
+/* As handoff_store_get_envelope. */
+enum handoff_code handoff_envelope_look_up(struct handoff_db *db, const struct base_uuid *id,
+                                           struct base_arena *arena,
+                                           struct handoff_stored_envelope *envelope,
+                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Likewise, by the number. */
 enum handoff_code handoff_envelope_look_up_seq(struct handoff_db *db, int64_t seq,
                                                struct base_arena *arena,
                                                struct handoff_stored_envelope *envelope,

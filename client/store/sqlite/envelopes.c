@@ -385,22 +385,31 @@ enum handoff_code handoff_envelope_look_up_seq(struct handoff_db *db, int64_t se
                              NULL);
 }
 
+enum handoff_code handoff_envelope_look_up(struct handoff_db *db, const struct base_uuid *id,
+                                           struct base_arena *arena,
+                                           struct handoff_stored_envelope *envelope,
+                                           struct handoff_error *error)
+{
+    char text[BASE_UUID_TEXT];
+    bool found = false;
+    enum handoff_code code = look_up_envelope(db, id, arena, envelope, &found, error);
+    if (code == HANDOFF_ERR_STORE_CORRUPT) /* unless retention took the file after we saw the row */
+        code = look_up_envelope(db, id, arena, envelope, &found, error);
+    if (code != HANDOFF_OK || found)
+        return code;
+    base_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "id", text);
+}
+
 enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
                                              const struct base_uuid *id, struct base_arena *arena,
                                              struct handoff_stored_envelope *envelope,
                                              struct handoff_error *error)
 {
-    char text[BASE_UUID_TEXT];
-    bool found = false;
     struct handoff_db *db = handoff_store_reader(store, error);
     if (!db)
         return error ? error->code : HANDOFF_ERR_STORE_IO;
-    enum handoff_code code = look_up_envelope(db, id, arena, envelope, &found, error);
-    if (code == HANDOFF_ERR_STORE_CORRUPT) /* unless retention took the file after we saw the row */
-        code = look_up_envelope(db, id, arena, envelope, &found, error);
+    enum handoff_code code = handoff_envelope_look_up(db, id, arena, envelope, error);
     handoff_store_reader_done(store, db);
-    if (code != HANDOFF_OK || found)
-        return code;
-    base_uuid_format(id, text);
-    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "id", text);
+    return code;
 }

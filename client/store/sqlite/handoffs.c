@@ -614,29 +614,58 @@ static enum handoff_code not_found(const struct base_uuid *id, struct handoff_er
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id", text);
 }
 
-enum handoff_code handoff_store_get_handoff(struct handoff_store *store, const struct base_uuid *id,
-                                            struct base_arena *arena, struct handoff_stored *stored,
-                                            struct handoff_error *error)
+static enum handoff_code look_up_handoff(struct handoff_db *db, const struct base_uuid *id,
+                                         struct base_arena *arena, struct handoff_stored *stored,
+                                         struct handoff_error *error)
 {
     struct rows rows = {.arena = arena, .size = sizeof *stored, .read = read_handoff};
-    struct handoff_db *db = handoff_store_reader(store, error);
-    if (!db)
-        return no_reader(error);
-    enum handoff_code code = HANDOFF_ERR_STORE_IO;
     sqlite3_stmt *select = handoff_db_statement(db, HANDOFF_COLUMNS "WHERE e.id = ?1", error);
-    if (select) {
-        sqlite3_bind_blob(select, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
-        code = read_rows(db, select, &rows, error);
-    } else {
-        code = handoff_row_failure(db);
-    }
-    handoff_store_reader_done(store, db);
+    if (!select)
+        return handoff_row_failure(db);
+    sqlite3_bind_blob(select, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
+    enum handoff_code code = read_rows(db, select, &rows, error);
     if (code != HANDOFF_OK)
         return code;
     if (rows.count == 0)
         return not_found(id, error);
     memcpy(stored, rows.entries, sizeof *stored);
     return HANDOFF_OK;
+}
+
+enum handoff_code handoff_store_get_handoff(struct handoff_store *store, const struct base_uuid *id,
+                                            struct base_arena *arena, struct handoff_stored *stored,
+                                            struct handoff_error *error)
+{
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return no_reader(error);
+    enum handoff_code code = look_up_handoff(db, id, arena, stored, error);
+    handoff_store_reader_done(store, db);
+    return code;
+}
+
+static void look_up_whole(struct handoff_db *db, struct handoff_stored_whole *whole)
+{
+    handoff_error_clear(&whole->error);
+    handoff_error_clear(&whole->envelope_error);
+    if (look_up_handoff(db, &whole->id, whole->arena, &whole->stored, &whole->error) == HANDOFF_OK)
+        (void)!handoff_envelope_look_up(db, &whole->id, whole->arena, &whole->envelope,
+                                        &whole->envelope_error);
+}
+
+void handoff_store_get_whole(struct handoff_store *store, struct handoff_stored_whole *const *list,
+                             size_t count)
+{
+    struct handoff_error error;
+    struct handoff_db *db = handoff_store_reader(store, &error);
+    for (size_t i = 0; i < count; i++) {
+        if (db)
+            look_up_whole(db, list[i]);
+        else
+            list[i]->error = error;
+    }
+    if (db)
+        handoff_store_reader_done(store, db);
 }
 
 static enum handoff_code get_numbered(struct handoff_db *db, int64_t seq, struct rows *rows,
