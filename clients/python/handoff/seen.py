@@ -11,9 +11,21 @@ import json
 import os
 import pathlib
 import threading
+import weakref
 from typing import IO, Any, Dict, Optional, Protocol, Union
 
 Answer = Dict[str, Any]
+
+_guards: "weakref.WeakSet[IO[str]]" = weakref.WeakSet()
+
+
+def _leave_guards() -> None:
+    """In a child after a fork: it must not keep the lock of a parent that died."""
+    for guard in list(_guards):
+        guard.close()
+
+
+os.register_at_fork(after_in_child=_leave_guards)
 
 
 class Seen(Protocol):
@@ -38,7 +50,8 @@ class SeenFile:
         self.lock = threading.Lock()
         self.answers: "collections.OrderedDict[str, Optional[str]]" = collections.OrderedDict()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.guard = open(f"{self.path}.lock", "w", encoding="utf-8")
+        self.guard = open(f"{self.path}.lock", "w", encoding="utf-8")  # its lock ends with the process
+        _guards.add(self.guard)
         try:
             fcntl.flock(self.guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -3,12 +3,13 @@
 // Which handoffs an agent has done, so that one that arrives again is answered again and not done again. A handoff that an
 // agent acknowledged is remembered with its answer, before the answer is sent: if the answer is lost, the handoff arrives
 // again, and so does its successor (`next`) with the second answer.
-import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { appendFileSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
-import type { HandoffRequest } from "./documents.js";
+import type { JsonObject } from "./documents.js";
 
-export type Answer = { ack: string; next?: HandoffRequest; missing?: string[] } | { nack: string; reason: string; retry: boolean };
+export type Answer = { ack: string; next?: JsonObject; missing?: string[] } | { nack: string; reason: string; retry: boolean };
 
 /** A store of the caller's: a table in the database where the results are, for example. */
 export interface Seen {
@@ -23,13 +24,14 @@ export interface Seen {
  * crash of the process. A crash of the machine can lose the last entries.
  */
 export class SeenFile implements Seen {
-  private static readonly open = new Set<string>();
+  private readonly guard: number;
   private readonly answers = new Map<string, string>();
   private lines = 0;
+  private closed = false;
 
   constructor(readonly path: string, private readonly most = 10000) {
     mkdirSync(dirname(path), { recursive: true });
-    this.lock();
+    this.guard = locked(path);
     this.load();
   }
 
@@ -46,8 +48,9 @@ export class SeenFile implements Seen {
   }
 
   close(): void {
-    SeenFile.open.delete(this.path);
-    rmSync(`${this.path}.lock`, { force: true });
+    if (this.closed) return;
+    this.closed = true;
+    closeSync(this.guard);
   }
 
   private remember(id: string, answer: Answer): void {
@@ -77,32 +80,32 @@ export class SeenFile implements Seen {
     renameSync(`${this.path}.new`, this.path);
     this.lines = lines.length;
   }
+}
 
-  /** The lock file has the process id; one that a killed process left behind is taken over. */
-  private lock(): void {
-    const lock = `${this.path}.lock`;
-    const owner = existsSync(lock) ? Number(readFileSync(lock, "utf8")) : 0;
-    if (SeenFile.open.has(this.path) || (owner !== process.pid && isRunning(owner))) {
-      throw new Error(`${this.path} is in use by another process: give each its own file (seen)`);
-    }
-    rmSync(lock, { force: true });
-    writeFileSync(lock, String(process.pid), { flag: "wx" });
-    SeenFile.open.add(this.path);
+const LOCKERS: [string, ...string[]][] = [
+  ["flock", "-n", "3"], // of util-linux and BusyBox
+  ["perl", "-e", "open(F, '>&=3') && flock(F, 6) or exit 1"], // of macOS
+];
+
+/**
+ * Locks PATH.lock as the Python client does, and returns its descriptor. The lock ends with the process. Node.js has no
+ * flock(), but a lock belongs to the open file, so a child that inherits the descriptor can take it.
+ */
+function locked(path: string): number {
+  const guard = openSync(`${path}.lock`, "w");
+  for (const [command, ...given] of LOCKERS) {
+    const { error, status } = spawnSync(command, given, { stdio: ["ignore", "ignore", "ignore", guard] });
+    if (error) continue;
+    if (status === 0) return guard;
+    closeSync(guard);
+    throw new Error(`${path} is in use by another process: give each its own file (seen)`);
   }
+  closeSync(guard);
+  throw new Error(`${path} cannot be locked: neither flock nor perl can be run; install one, or pass a store (seen)`);
 }
 
 /** $HANDOFF_STATE_DIR, or the state folder of the user, with one file for each agent. */
 export function defaultPath(agent: string): string {
   const state = process.env["XDG_STATE_HOME"] || join(homedir(), ".local", "state");
   return join(process.env["HANDOFF_STATE_DIR"] || join(state, "handoff"), `${agent}.seen`);
-}
-
-function isRunning(pid: number): boolean {
-  if (!(pid > 0)) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
 }
