@@ -36,7 +36,7 @@ OTHER_NAMES = {"send_handoff": "hand_off", "assemble_envelope": "agent_handoff",
                "park_request": "park_envelope", "park_handoff": "park_envelope", "get_stored_envelope": "get_envelope"}
 
 # What TypeScript has in other forms: an object of options, one function for both forms of a body.
-PYTHON_ONLY = {"copy", "default_path", "of_event"}
+PYTHON_ONLY = {"default_path", "of_event"}
 
 
 # TypeScript awaits every function, and has no threads.
@@ -200,7 +200,7 @@ class TypeScript(unittest.TestCase):
                     self.assertTrue(re.search(rf"\b({camel}|{name})\b", text), f"{typescript} has no {camel}")
 
     def test_is_tested_as_the_python_client(self):
-        """By tests of the same names; those of both clients at once are in test_client_delivery.py and _streams.py."""
+        """By tests of the same names; those of both clients at once are in test_client_delivery.py, _faults.py and _streams.py."""
         def tests(language):
             text = (source_tree.TOP / f"tests/scenario/test_client_{language}.py").read_text()
             return {f"{node.name}.{test.name}" for node in ast.parse(text).body if isinstance(node, ast.ClassDef)

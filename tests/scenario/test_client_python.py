@@ -9,12 +9,14 @@ import io
 import json
 import pathlib
 import re
+import signal
 import socket
 import ssl
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import unittest.mock
 
@@ -202,6 +204,8 @@ class Sending(Case):
             spine.deliver_handoff(spine.agent_handoff("coder", "Write it"), target="reviewer")
         with self.assertRaises(ValueError):
             MemorySpine("localhost:8780")
+        with self.assertRaisesRegex(ValueError, "timeout=0: allowed is more than 0 seconds"):
+            spine.hand_off("coder", "Write it", timeout=0)
 
     def test_an_open_circuit_is_not_waited_for(self):
         receiver = self.enterContext(Receiver(status(500)))
@@ -288,8 +292,9 @@ class Sending(Case):
                 return await spine.hand_off("coder", "Write it")
         self.assertTrue(asyncio.run(work()).acknowledged)
         with MemorySpine(url, source_agent="analyst", retry=QUICK) as spine:
-            with self.assertRaises(ssl.SSLCertVerificationError):  # at once: it would not get better
+            with self.assertRaises(handoff.UnreachableError) as caught:  # at once: it would not get better
                 spine.hand_off("coder", "Write it")
+            self.assertEqual(caught.exception.code, "bad_certificate")
         self.assertEqual(len(server.seen), 2)
 
     def test_nothing_is_tried_again_after_the_timeout(self):
@@ -299,6 +304,36 @@ class Sending(Case):
                 spine.hand_off("coder", "Write it", timeout=0.3)
             with self.assertRaises(handoff.UnreachableError):
                 spine.get_channel("news").publish(request={"task_summary": "Write it"}, timeout=0.3)
+
+    def test_a_timeout_is_of_the_whole_call(self):
+        """Of each call that has one, with the requests that it makes before, by a sidecar that does not answer."""
+        envelope = self.start({"coder": {}}, channels={"news": {"receivers": ["coder"]}}).agent_handoff("coder", "Write it")
+        spine, began = self.spine(retry=Retry(seconds=1e6)), time.monotonic()
+        spine.list_agents()  # over a connection that stays open
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            for call in (lambda: spine.deliver_handoff(envelope.id, target="coder", timeout=0.2),
+                         lambda: spine.get_channel("news").publish(request={"task_summary": "Write it"}, timeout=0.2),
+                         lambda: spine.hand_off("coder", "Write it", timeout=0.2, wait=False)):
+                with self.assertRaisesRegex(handoff.UnreachableError, "no answer in time"):
+                    call()
+
+            async def work():
+                async with AsyncMemorySpine(self.daemon.api.url, source_agent="analyst") as coroutines:
+                    with self.assertRaisesRegex(handoff.UnreachableError, "no answer in time"):
+                        await coroutines.hand_off("coder", "Write it", timeout=0.2)
+            asyncio.run(work())
+        finally:
+            self.daemon.process.send_signal(signal.SIGCONT)
+        self.assertLess(time.monotonic() - began, 25)  # one answer may take 30 s
+
+    def test_a_publication_is_waited_for(self):
+        spine = self.start({"coder": {}}, channels={"news": {"receivers": ["coder"]}})
+        began = time.monotonic()
+        published = spine.get_channel("news").publish(request={"task_summary": "Write it"}, timeout=1.2)
+        self.assertGreaterEqual(time.monotonic() - began, 1.18)
+        self.assertEqual(len(published.deliveries), 1)
+        self.assertEqual(len(spine.list_handoffs()), 1)
 
     def test_retries_may_last_for_days(self):
         wait = Retry(seconds=1e6).wait(handoff.UnreachableError("", code="unreachable"), 5000, 86400.0)

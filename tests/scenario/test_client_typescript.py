@@ -5,9 +5,11 @@ import contextlib
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 from harness import Daemon, Http, Receiver, TIMEOUT, environment, eventually
@@ -142,6 +144,7 @@ class Sending(Case):
                          ("NotDeliveredError", "refused", "parked"))
         self.assertIn("mood", self.fails_to_send(mood="good")["message"])
         self.assertEqual(self.fails("new handoff.MemorySpine({ endpoint: 'localhost:8780' })")["name"], "TypeError")
+        self.assertIn("timeout 0: allowed is more than 0 seconds", self.fails_to_send({"timeout": 0})["message"])
 
     def test_an_open_circuit_is_not_waited_for(self):
         receiver = self.enterContext(Receiver(status(500)))
@@ -221,7 +224,7 @@ class Sending(Case):
         self.assertEqual(self.send()["state"], "acknowledged")
         self.spine(url, retry={"seconds": 1})
         error = self.fails_to_send()
-        self.assertEqual(error["name"], "UnreachableError")
+        self.assertEqual((error["name"], error["code"]), ("UnreachableError", "bad_certificate"))
         self.assertIn("certificate", error["message"])
         self.assertEqual(len(server.seen), 1)
 
@@ -230,6 +233,32 @@ class Sending(Case):
         self.assertEqual(self.fails_to_send({"timeout": 0.3})["name"], "UnreachableError")
         error = self.fails("return kept.spine.getChannel('news').publish({ request: { task_summary: 'Write it' }, timeout: 0.3 })")
         self.assertEqual(error["name"], "UnreachableError")
+
+    def test_a_timeout_is_of_the_whole_call(self):
+        self.start({"coder": {}}, channels={"news": {"receivers": ["coder"]}})
+        self.spine(self.daemon.api.url, retry={"seconds": 1e6})
+        envelope = self.node.run("return kept.spine.agentHandoff({ target_agent: 'coder', task_summary: 'Write it' })")
+        began = time.monotonic()
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            for call in ("kept.spine.deliverHandoff(id, { target: 'coder', timeout: 0.2 })",
+                         "kept.spine.getChannel('news').publish({ request: { task_summary: 'Write it' }, timeout: 0.2 })",
+                         "kept.spine.handOff({ target_agent: 'coder', task_summary: 'Write it' }, { timeout: 0.2, wait: false })"):
+                error = self.fails(f"return {call}", id=envelope["id"])
+                self.assertEqual(error["name"], "UnreachableError")
+                self.assertIn("no answer in time", error["message"])
+        finally:
+            self.daemon.process.send_signal(signal.SIGCONT)
+        self.assertLess(time.monotonic() - began, 25)  # one answer may take 30 s
+
+    def test_a_publication_is_waited_for(self):
+        self.start({"coder": {}}, channels={"news": {"receivers": ["coder"]}})
+        began = time.monotonic()
+        published = self.node.run(
+            "return kept.spine.getChannel('news').publish({ request: { task_summary: 'Write it' }, timeout: 1.2 })")
+        self.assertGreaterEqual(time.monotonic() - began, 1.18)
+        self.assertEqual(len(published["deliveries"]), 1)
+        self.assertEqual(len(self.caller.call("GET", "/v1/handoffs").json()["items"]), 1)
 
     def test_memories(self):
         self.start({"coder": {}})
@@ -452,7 +481,7 @@ class Restarts(Case):
               if (kept.calls.length === 1) await kept.arrived;
             };
             const spine = new handoff.MemorySpine();
-            spine.ackHandoff = async () => ({});
+            spine.json = async () => ({}); // the acknowledgement
             const coder = handoff.agent("coder", work, { receive: "http://127.0.0.1:0", seen: store, concurrency: 2 });
             kept.serving = await handoff.serving([coder], { spine });
             return kept.serving.urls[0]""")

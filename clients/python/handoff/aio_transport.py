@@ -12,7 +12,7 @@ from typing import Dict, List, Optional, Set
 
 from .errors import UnreachableError
 from .flows import Request, Response, parts
-from .transport import CONNECT_SECONDS
+from .transport import CONNECT_SECONDS, unreachable
 
 HEAD_BYTES = 64 * 1024
 
@@ -89,32 +89,30 @@ class AsyncTransport:
         if self.loop is not asyncio.get_running_loop():  # another asyncio.run(): connections end with their loop
             self.idle, self.busy, self.loop = [], set(), asyncio.get_running_loop()
         try:
-            while True:
-                if self.closed:
-                    raise ConnectionError()
-                connection = self.idle.pop() if self.idle else await asyncio.wait_for(self._connect(), CONNECT_SECONDS)
-                self.busy.add(connection)
-                try:
-                    work = connection.exchange(request, self.named, self.prefix)
-                    return await asyncio.wait_for(work, request.timeout)
-                except (ConnectionError, asyncio.IncompleteReadError):
-                    connection.close()
-                    if not connection.reused or self.closed:
-                        raise
-                except BaseException:  # also where the caller cancels it: the answer would belong to no request
-                    connection.close()
-                    raise
-                finally:
-                    self._give_back(connection)
+            return await asyncio.wait_for(self._exchange(request), request.timeout)
         except (OSError, EOFError, ValueError, http.client.HTTPException, asyncio.TimeoutError,
                 asyncio.LimitOverrunError) as error:
-            if isinstance(error, ssl.SSLCertVerificationError):
-                raise
             if self.closed:
                 raise UnreachableError(f"{self.endpoint}: the client was closed", code="closed") from error
-            late = isinstance(error, asyncio.TimeoutError)
-            detail = "no answer in time" if late else str(error) or type(error).__name__
-            raise UnreachableError(f"{self.endpoint}: {detail}", code="unreachable") from error
+            raise unreachable(self.endpoint, error, isinstance(error, asyncio.TimeoutError)) from error
+
+    async def _exchange(self, request: Request) -> Response:
+        while True:
+            if self.closed:
+                raise ConnectionError()
+            connection = self.idle.pop() if self.idle else await asyncio.wait_for(self._connect(), CONNECT_SECONDS)
+            self.busy.add(connection)
+            try:
+                return await connection.exchange(request, self.named, self.prefix)
+            except (ConnectionError, asyncio.IncompleteReadError):
+                connection.close()
+                if not connection.reused or self.closed:
+                    raise
+            except BaseException:  # also where the caller cancels it: the answer would belong to no request
+                connection.close()
+                raise
+            finally:
+                self._give_back(connection)
 
     async def close(self) -> None:
         """Closes all connections; requests in progress fail, and so do later ones."""

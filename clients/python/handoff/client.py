@@ -5,6 +5,7 @@
     handoff = spine.hand_off("code-generator", "Write the retry logic", constraints={"max_tokens": 4000})
 """
 
+import os
 import ssl
 import time
 from types import TracebackType
@@ -13,7 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, Union
 from .documents import Document, Envelope, Handoff, Memory, Publication
 from .flows import Calls, Flow, Pause, Response, Retry, T, query_string, segment
 from .errors import UnreachableError
-from .settings import Settings
+from .settings import Settings, Token
 from .transport import Transport
 
 Named = Union[str, Envelope, Handoff]  # a handoff or an envelope, or its id
@@ -33,19 +34,21 @@ class MemorySpine:
     def __init__(self, endpoint: Optional[str] = None, *, source_agent: Optional[str] = None,
                  token: Optional[str] = None, token_file: Optional[str] = None,
                  tls: Optional[ssl.SSLContext] = None, retry: Optional[Retry] = None) -> None:
-        self._use(Settings(endpoint, source_agent, token, token_file, tls, retry or Retry()))
+        file = token_file or os.environ.get("HANDOFF_TOKEN_FILE")
+        self._use(Settings(endpoint, source_agent, Token(token, file), tls, retry or Retry()))
 
     def _use(self, settings: Settings) -> None:
         self.settings = settings
         self.source_agent = settings.source_agent
-        self._calls = Calls(settings.retry, settings.source_agent, settings.current_token)
+        self._calls = Calls(settings.retry, settings.source_agent, settings.token.current)
         self._transport = Transport(settings.endpoint, settings.tls)
 
     def copy(self, *, source_agent: Optional[str] = None, retry: Optional[Retry] = None) -> "MemorySpine":
         """The same sidecar over connections of its own, for another agent or with another policy of retries."""
         old = self.settings
-        return MemorySpine(old.endpoint, source_agent=source_agent or old.source_agent, token=old.token,
-                           token_file=old.token_file, tls=old.tls, retry=retry or old.retry)
+        copy = MemorySpine.__new__(MemorySpine)
+        copy._use(Settings(old.endpoint, source_agent or old.source_agent, old.token, old.tls, retry or old.retry))
+        return copy
 
     def close(self) -> None:
         """Closes the connections; calls in progress fail."""

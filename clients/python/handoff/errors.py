@@ -97,7 +97,7 @@ class CircuitOpenError(UnavailableError):
 
 
 class UnreachableError(UnavailableError, ConnectionError):
-    """There is no answer from the sidecar."""
+    """There is no answer from the sidecar, or its certificate cannot be trusted (`code` is bad_certificate)."""
 
 
 class HandoffTimeoutError(HandoffError, TimeoutError):

@@ -31,7 +31,7 @@ class Request:
     path: str
     body: Optional[bytes] = None
     headers: Dict[str, str] = dataclasses.field(default_factory=dict)
-    timeout: float = ANSWER_SECONDS
+    timeout: float = ANSWER_SECONDS  # from the first byte sent, or a connection that is opened for it, to the whole answer
 
 
 @dataclasses.dataclass
@@ -76,8 +76,8 @@ class Retry:
 
 def is_passing(error: HandoffError) -> bool:
     """Whether the same call can succeed a little later."""
-    if isinstance(error, CircuitOpenError) or error.code in ("store_displaced", "closed"):
-        return False  # the caller chooses another agent; an operator restarts the sidecar; close() was called
+    if isinstance(error, CircuitOpenError) or error.code in ("store_displaced", "closed", "bad_certificate"):
+        return False  # the caller chooses another agent; an operator has to act; close() was called
     return isinstance(error, UnavailableError) or error.status in (408, 425)
 
 
@@ -110,7 +110,7 @@ class Calls:
 
     def send(self, method: str, path: str, members: Optional[Mapping[str, Any]] = None, *, wait: int = 0,
              prefer: str = "", headers: Optional[Mapping[str, str]] = None, end: float = math.inf) -> Flow[Response]:
-        """One call, with its retries, none of which begins after `end`. An answer of 400 or above is raised."""
+        """One call, with its retries, all of it before `end`. An answer of 400 or above is raised."""
         request = Request(method, path, None if members is None else encode(members), timeout=ANSWER_SECONDS + wait)
         request.headers = dict(headers or {})
         if members is not None:
@@ -122,9 +122,10 @@ class Calls:
         return (yield from self.repeated(request, end))
 
     def repeated(self, request: Request, end: float) -> Flow[Response]:
-        began, failures = time.monotonic(), 0
+        began, failures, longest = time.monotonic(), 0, request.timeout
         while True:
             error = None
+            request.timeout = max(0.001, min(longest, end - time.monotonic()))
             self.authorize(request)
             try:
                 response: Response = yield request
@@ -145,18 +146,27 @@ class Calls:
         if token:
             request.headers["Authorization"] = f"Bearer {token}"
 
-    def settled(self, path: str, members: Mapping[str, Any], timeout: Optional[float], wait: bool,
+    def settled(self, path: str, members: Mapping[str, Any], end: float,
                 headers: Optional[Mapping[str, str]] = None) -> Flow[Response]:
-        """A call that waits for the end of a handoff, in several requests under one key if it takes long."""
-        end = math.inf if timeout is None else time.monotonic() + timeout
+        """A call that waits for the end of a handoff until `end`, in several requests under one key.
+
+        The sidecar waits whole seconds. The first answer has to arrive before `end`, since it says which handoff it is;
+        the last wait may be cut off.
+        """
+        answered: Optional[Response] = None
         while True:
             left = min(float(WAIT_SECONDS), max(0.0, end - time.monotonic()))
-            seconds = math.ceil(left) if wait else 0
-            prefer = f"wait={max(1, seconds)}" if wait else "respond-async"
-            response = yield from self.send("POST", path, members, wait=seconds, prefer=prefer, headers=headers,
-                                            end=end)
-            if response.status != 202 or not wait or time.monotonic() >= end:
+            seconds = math.ceil(left) if answered or left == WAIT_SECONDS else max(0, math.ceil(left) - 1)
+            try:
+                response = yield from self.send("POST", path, members, wait=seconds, prefer=f"wait={seconds}",
+                                                headers=headers, end=end)
+            except UnreachableError:
+                if answered is None or not is_over(end):
+                    raise
+                return answered
+            if response.status != 202 or is_over(end):
                 return response
+            answered = response
 
     # ---- sending
 
@@ -174,20 +184,32 @@ class Calls:
 
     def hand_off(self, fields: Mapping[str, Any], key: Optional[str], timeout: Optional[float],
                  wait: bool) -> Flow[Handoff]:
-        response = yield from self.settled("/v1/handoffs", self.request(fields), timeout, wait,
-                                           {"Idempotency-Key": key or new_key()})
-        return delivered(response, timeout, wait)
+        return (yield from self.delivered("/v1/handoffs", self.request(fields), ending(timeout), timeout, wait,
+                                          {"Idempotency-Key": key or new_key()}))
 
     def deliver(self, envelope: str, addressed: Optional[str], target: Optional[str], timeout: Optional[float],
                 wait: bool) -> Flow[Handoff]:
+        end = ending(timeout)
         if target is not None and addressed is None:
-            addressed = (yield from self.envelope(f"/v1/envelopes/{segment(envelope)}")).target_agent
+            addressed = (yield from self.envelope(f"/v1/envelopes/{segment(envelope)}", end)).target_agent
         if target is not None and addressed != target:
             raise ValueError(f"the envelope is addressed to {addressed}, not to {target}; envelopes are immutable: "
                              f"assemble one with target_agent={target!r}")
         path = f"/v1/envelopes/{segment(envelope)}/deliver"
-        response = yield from self.settled(path, {}, timeout, wait)  # an envelope has one handoff, with or without a key
-        return delivered(response, timeout, wait)
+        return (yield from self.delivered(path, {}, end, timeout, wait))  # an envelope has one handoff, also without a key
+
+    def delivered(self, path: str, members: Mapping[str, Any], end: float, timeout: Optional[float], wait: bool,
+                  headers: Optional[Mapping[str, str]] = None) -> Flow[Handoff]:
+        if not wait:
+            response = yield from self.send("POST", path, members, prefer="respond-async", headers=headers, end=end)
+            return Handoff(response.json())
+        response = yield from self.settled(path, members, end, headers)
+        handoff = Handoff(response.json())
+        if response.status == 202:
+            raise HandoffTimeoutError(f"{handoff.target_agent} did not acknowledge {handoff.id} within {timeout:g} s; "
+                                      "the delivery continues", code="not_acknowledged_in_time",
+                                      problem={"handoff": dict(handoff)})
+        return handoff
 
     def park_envelope(self, envelope: str, reason: str) -> Flow[Handoff]:
         """Parks the handoff of an envelope; one that was never delivered gets its handoff by that."""
@@ -203,11 +225,11 @@ class Calls:
 
     def publish(self, channel: str, members: Mapping[str, Any], key: Optional[str],
                 timeout: Optional[float]) -> Flow[Publication]:
-        seconds = 0 if timeout is None else math.ceil(timeout)
-        response = yield from self.send(
-            "POST", f"/v1/channels/{segment(channel)}/publish", members, wait=seconds,
-            prefer=f"wait={seconds}" if seconds else "", headers={"Idempotency-Key": key or new_key()},
-            end=math.inf if timeout is None else time.monotonic() + timeout)
+        path, headers = f"/v1/channels/{segment(channel)}/publish", {"Idempotency-Key": key or new_key()}
+        if timeout is None:
+            response = yield from self.send("POST", path, members, headers=headers)
+        else:
+            response = yield from self.settled(path, members, ending(timeout), headers)
         return Publication(response.json())
 
     # ---- reading and deciding
@@ -218,8 +240,8 @@ class Calls:
     def handoff(self, method: str, path: str, members: Optional[Mapping[str, Any]] = None) -> Flow[Handoff]:
         return Handoff((yield from self.send(method, path, members)).json())
 
-    def envelope(self, path: str) -> Flow[Envelope]:
-        return Envelope((yield from self.send("GET", path)).json())
+    def envelope(self, path: str, end: float = math.inf) -> Flow[Envelope]:
+        return Envelope((yield from self.send("GET", path, end=end)).json())
 
     def text(self, path: str, accept: str) -> Flow[str]:
         return (yield from self.send("GET", path, headers={"Accept": accept})).body.decode()
@@ -259,13 +281,16 @@ class Calls:
         return request
 
 
-def delivered(response: Response, timeout: Optional[float], wait: bool) -> Handoff:
-    handoff = Handoff(response.json())
-    if wait and response.status == 202:
-        raise HandoffTimeoutError(f"{handoff.target_agent} did not acknowledge {handoff.id} within {timeout:g} s; "
-                                  "the delivery continues", code="not_acknowledged_in_time",
-                                  problem={"handoff": dict(handoff)})
-    return handoff
+def ending(timeout: Optional[float]) -> float:
+    """When a call that may take `timeout` seconds has to end, by time.monotonic()."""
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout={timeout!r}: allowed is more than 0 seconds, or None for no limit")
+    return math.inf if timeout is None else time.monotonic() + timeout
+
+
+def is_over(end: float) -> bool:
+    """Whether what is left is too short for anything."""
+    return time.monotonic() >= end - 0.01
 
 
 def query_string(query: Mapping[str, Any]) -> str:

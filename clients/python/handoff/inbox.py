@@ -34,9 +34,11 @@ class Inbox:
             self.threads.append(thread)
             thread.start()
 
-    def stop(self) -> None:
+    def leave(self) -> None:
         self.ended.set()
         self.polls.close()
+
+    def stop(self) -> None:
         for thread in self.threads:
             thread.join()
 

@@ -5,11 +5,13 @@ If the work takes longer than `answer_within`, the answer is 202 and the acknowl
 """
 
 import concurrent.futures
+import contextlib
 import http.server
 import json
 import logging
+import socket
 import threading
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Set
 from urllib.parse import urlsplit
 
 from .client import MemorySpine
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("handoff")
 
 BODY_BYTES = 64 * 1024 * 1024
+WRITE_SECONDS = 5.0  # for answers, when the work is done
 
 
 class PushServer:
@@ -36,12 +39,13 @@ class PushServer:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.1,), daemon=True)
         self.thread.start()
 
-    def stop(self) -> None:
-        """Takes no new handoffs, and answers those that have arrived."""
+    def leave(self) -> None:
         self.server.shutdown()
+
+    def stop(self) -> None:
         self.thread.join()
         self.pool.shutdown(wait=True)
-        self.server.server_close()
+        self.server.end()
 
     def take(self, handoff: Received) -> "concurrent.futures.Future[Optional[Answer]]":
         return self.pool.submit(self.worker.work, handoff)
@@ -53,6 +57,43 @@ class _Server(http.server.ThreadingHTTPServer):
     request_queue_size = 256
     push: PushServer
 
+    def __init__(self, *arguments: Any) -> None:
+        self.changed = threading.Condition()
+        self.open: Set[Any] = set()  # connections; these two are under `changed`
+        self.answering = 0  # requests
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self.changed:
+            self.open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self.changed:
+            self.open.discard(request)
+        super().shutdown_request(request)
+
+    @contextlib.contextmanager
+    def answered(self) -> Iterator[None]:
+        """Around a request until its answer is written, which end() waits for."""
+        with self.changed:
+            self.answering += 1
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.answering -= 1
+                self.changed.notify_all()
+
+    def end(self) -> None:
+        """Closes everything, once the work is done and its answers are written."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.answering == 0, WRITE_SECONDS)
+            for connection in self.open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        self.server_close()
+
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -60,6 +101,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server: _Server
 
     def do_POST(self) -> None:
+        with self.server.answered():
+            self._take()
+
+    def _take(self) -> None:
         length = self.headers.get("Content-Length", "")
         if not length.isdigit() or int(length) > BODY_BYTES or not self.headers.get("Handoff-Id"):
             self._answer(400, {"detail": "not a handoff: Handoff-Id and Content-Length are required"})

@@ -15,6 +15,7 @@ answer is extended while the function runs.
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 import logging
 import os
@@ -78,6 +79,9 @@ def agent(name: str, *, receive: str = "inbox", concurrency: int = 1,
     return lambda function: Agent(name, function, receive, concurrency, seen, answer_within)
 
 
+_inside: "contextvars.ContextVar[Optional[Worker]]" = contextvars.ContextVar("handoff_worker", default=None)
+
+
 class Worker:
     """Does what arrives for one agent, each handoff once."""
 
@@ -135,10 +139,14 @@ class Worker:
         return answer
 
     def _run(self, handoff: Received) -> None:
-        with trace.continued(handoff.trace):
-            result = self.agent.function(handoff)
-            if inspect.iscoroutine(result):
-                asyncio.run(result)
+        inside = _inside.set(self)
+        try:
+            with trace.continued(handoff.trace):
+                result = self.agent.function(handoff)
+                if inspect.iscoroutine(result):
+                    asyncio.run(result)
+        finally:
+            _inside.reset(inside)
 
     def _settle_later(self, handoff: Received, answer: Answer) -> None:
         """What a Deferred does."""
@@ -211,11 +219,12 @@ def _extend_every(handoff: Received) -> float:
 
 
 class Serving:
-    """Agents that are receiving; a context manager. stop() lets them finish what they have begun."""
+    """Agents that are receiving; a context manager."""
 
     def __init__(self, agents: List[Agent], spine: MemorySpine) -> None:
         self.failed: List[BaseException] = []
         self.ended = threading.Event()
+        self.finishing = threading.Lock()
         self.workers: List[Worker] = []
         self.sources: List[Union[Inbox, Stream, PushServer]] = []
         try:
@@ -244,12 +253,25 @@ class Serving:
         return [source.url for source in self.sources if isinstance(source, PushServer)]
 
     def stop(self) -> None:
+        """The agents take no more handoffs, and finish what they have begun. Returns when that is answered.
+
+        Called by an agent's function it returns at once: what that works on is answered when it returns.
+        """
+        for source in list(self.sources):
+            source.leave()
         self.ended.set()
-        for source in self.sources:
-            source.stop()
-        for worker in self.workers:
-            worker.close()
-        self.sources, self.workers = [], []
+        if _inside.get() in self.workers:
+            threading.Thread(target=self._finish, name="handoff-stop").start()  # the process lives until it is done
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        with self.finishing:
+            for source in self.sources:
+                source.stop()
+            for worker in self.workers:
+                worker.close()
+            self.sources, self.workers = [], []
 
     def wait(self) -> None:
         """Until stop(), or until an agent can no longer receive, which is raised."""

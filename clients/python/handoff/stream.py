@@ -43,12 +43,13 @@ class Stream:
                                        name=f"handoff-{agent.name}-stream", daemon=True)
         self.thread.start()
 
-    def stop(self) -> None:
-        """Leaves, and finishes what has arrived."""
+    def leave(self) -> None:
         self.ended.set()
         with self.lock:
             if self.following is not None:
                 self.following.leave()
+
+    def stop(self) -> None:
         self.thread.join(LEAVE_SECONDS)
         self.connection.close()
         self.thread.join()

@@ -11,6 +11,7 @@ import os
 import socket
 import ssl
 import threading
+import time
 from typing import Dict, Iterator, List, Optional, Set
 
 from .errors import UnreachableError
@@ -42,10 +43,11 @@ class Transport:
         self.closed = False
 
     def exchange(self, request: Request) -> Response:
+        end = time.monotonic() + request.timeout
         with self._connection() as connection:
             if connection.sock is not None:
                 try:
-                    return self._exchange(connection, request)
+                    return self._exchange(connection, request, end)
                 except socket.timeout:
                     raise  # it was open, and there is no answer
                 except (OSError, http.client.HTTPException):
@@ -53,7 +55,7 @@ class Transport:
                     self._close_idle()
                     if self.closed:
                         raise
-            return self._exchange(connection, request)
+            return self._exchange(connection, request, end)
 
     @contextlib.contextmanager
     def follow(self, request: Request) -> Iterator["Following"]:
@@ -61,7 +63,8 @@ class Transport:
         with self._connection() as connection:
             try:
                 connection.close()
-                yield Following(connection, self._begin(connection, request))
+                yield Following(connection, self._begin(connection, request, time.monotonic() + request.timeout),
+                                request.timeout)
             finally:
                 connection.close()
 
@@ -75,9 +78,9 @@ class Transport:
             with contextlib.suppress(OSError, AttributeError):
                 connection.sock.shutdown(socket.SHUT_RDWR)
 
-    def _exchange(self, connection: http.client.HTTPConnection, request: Request) -> Response:
+    def _exchange(self, connection: http.client.HTTPConnection, request: Request, end: float) -> Response:
         try:
-            answer = self._begin(connection, request)
+            answer = self._begin(connection, request, end)
             response = Response(answer.status, _lower(answer), answer.read())
             _check_whole(answer, response)
             return response
@@ -85,15 +88,20 @@ class Transport:
             connection.close()
             raise
 
-    def _begin(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
-        """Sends it; the body of the answer is still to be read."""
+    def _begin(self, connection: http.client.HTTPConnection, request: Request, end: float) -> http.client.HTTPResponse:
+        """Sends it; the body of the answer is still to be read, in the time that is left then."""
         if connection.sock is None:
+            connection.timeout = min(CONNECT_SECONDS, _left(end))
             connection.connect()
             self._check_open()  # close() saw no socket
-        if connection.sock is not None:
-            connection.sock.settimeout(request.timeout)
+        sock = connection.sock  # which a last answer takes from the connection
+        assert sock is not None
+        sock.settimeout(_left(end))
         connection.request(request.method, self.prefix + request.path, request.body, request.headers)
-        return connection.getresponse()
+        sock.settimeout(_left(end))
+        answer = connection.getresponse()
+        sock.settimeout(_left(end))
+        return answer
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[http.client.HTTPConnection]:
@@ -101,10 +109,9 @@ class Transport:
         try:
             yield connection
         except (OSError, http.client.HTTPException) as error:
-            if isinstance(error, (UnreachableError, ssl.SSLCertVerificationError)):
+            if isinstance(error, UnreachableError):
                 raise
-            detail = "no answer in time" if isinstance(error, socket.timeout) else str(error) or type(error).__name__
-            raise UnreachableError(f"{self.endpoint}: {detail}", code="unreachable") from error
+            raise unreachable(self.endpoint, error, isinstance(error, socket.timeout)) from error
         finally:
             self._give_back(connection)
 
@@ -146,8 +153,10 @@ class Transport:
 class Following:
     """An answer without an end, line by line. `response` has a body only if the answer is an error."""
 
-    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
+    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse, silence: float) -> None:
         self._socket: Optional[socket.socket] = connection.sock
+        if self._socket is not None:
+            self._socket.settimeout(silence)
         self._answer = answer
         self.response = Response(answer.status, _lower(answer), answer.read() if answer.status >= 400 else b"")
 
@@ -163,6 +172,21 @@ class Following:
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(self._socket, socket.SHUT_WR)  # also below TLS
+
+
+def unreachable(endpoint: str, error: Exception, late: bool) -> UnreachableError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return UnreachableError(f"{endpoint}: {error.verify_message}", code="bad_certificate")
+    detail = "no answer in time" if late else str(error) or type(error).__name__
+    return UnreachableError(f"{endpoint}: {detail}", code="unreachable")
+
+
+def _left(end: float) -> float:
+    """Seconds; a socket takes 0 for "at once"."""
+    left = end - time.monotonic()
+    if left <= 0:
+        raise socket.timeout()
+    return left
 
 
 def _check_whole(answer: http.client.HTTPResponse, response: Response) -> None:

@@ -6,12 +6,12 @@
 //     const spine = new MemorySpine({ endpoint: "http://127.0.0.1:8780", source_agent: "analyst" });
 //     const handoff = await spine.handOff({ target_agent: "coder", task_summary: "Write the retry logic" });
 import { randomUUID } from "node:crypto";
-import { readFileSync, statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { envelopeOf } from "./documents.js";
 import type { Envelope, Handoff, HandoffRequest, Json, JsonObject, Memory, Missing, Publication, PublishRequest,
               RequestFields } from "./documents.js";
-import { CircuitOpenError, HandoffError, HandoffTimeoutError, UnavailableError, errorOf } from "./errors.js";
+import { CircuitOpenError, HandoffError, HandoffTimeoutError, UnavailableError, UnreachableError, errorOf } from "./errors.js";
+import { Token } from "./token.js";
 import { addTraceHeaders } from "./trace.js";
 import { Transport, type Following, type Tls, type TransportResponse } from "./transport.js";
 
@@ -60,7 +60,7 @@ interface Call {
   headers?: Record<string, string>;
   /** Seconds that the sidecar may wait before it answers. */
   wait?: number;
-  /** When the last retry may begin, by performance.now(). */
+  /** When it has to be over, with its retries, by performance.now(). */
   end?: number;
   signal?: AbortSignal;
 }
@@ -72,20 +72,28 @@ const REQUEST_FIELDS = new Set(["source_agent", "target_agent", "task_id", "task
   "include_recent", "include_pins", "memory_ids", "constraints", "execution_history", "expected_output", "strategy",
   "previous_id", "new_chain", "pattern", "channel", "pipeline", "extra"]);
 
+const FINAL = new Set(["store_displaced", "closed", "bad_certificate"]); // until an operator, or the caller, acts
+
 /** A sidecar, as an agent uses it. */
 export class MemorySpine {
   readonly source_agent?: string;
   private readonly transport: Transport;
   private readonly retry: Retry;
-  private readonly tokenFile?: string;
-  private token = { changed: -1, text: "" };
+  private token: Token; // shared by copies: each has the last one
 
   constructor(readonly options: SpineOptions = {}) {
     const endpoint = options.endpoint ?? process.env["HANDOFF_API_URL"] ?? "http://127.0.0.1:8780";
     this.source_agent = options.source_agent ?? process.env["HANDOFF_SOURCE_AGENT"];
-    this.tokenFile = options.token_file ?? process.env["HANDOFF_TOKEN_FILE"];
+    this.token = new Token(options.token, options.token_file ?? process.env["HANDOFF_TOKEN_FILE"]);
     this.retry = { seconds: 30, base: 0.1, most: 5, ...options.retry };
     this.transport = new Transport(endpoint, options.tls);
+  }
+
+  /** The same sidecar over connections of its own, for another agent or with another policy of retries. */
+  copy(changes: Pick<SpineOptions, "source_agent" | "retry"> = {}): MemorySpine {
+    const copy = new MemorySpine({ ...this.options, ...changes });
+    copy.token = this.token;
+    return copy;
   }
 
   /** Closes the connections; calls in progress fail. */
@@ -107,7 +115,7 @@ export class MemorySpine {
    */
   async handOff(request: HandoffRequest, options: SendOptions = {}): Promise<Handoff> {
     const headers = { "Idempotency-Key": options.idempotency_key ?? randomUUID() };
-    return this.settled("/v1/handoffs", this.request(request), options, headers);
+    return this.delivered("/v1/handoffs", this.request(request), options, ending(options.timeout), headers);
   }
 
   /**
@@ -115,16 +123,17 @@ export class MemorySpine {
    * repeat waits for the same one. `target` is checked against the envelope.
    */
   async deliverHandoff(envelope: Named, options: WaitOptions & { target?: string } = {}): Promise<Handoff> {
-    const { target } = options;
+    const { target, signal } = options;
+    const end = ending(options.timeout);
     if (target !== undefined) {
-      const addressed = (typeof envelope === "string" || !("target_agent" in envelope) ?
-        await this.getEnvelope(envelope) : (envelope as Envelope)).target_agent;
+      const { target_agent: addressed } = typeof envelope === "object" && "target_agent" in envelope ? envelope as Envelope :
+        await this.json<Envelope>("GET", `/v1/envelopes/${segment(envelope)}`, { end, signal });
       if (addressed !== target) {
         throw new TypeError(`the envelope is addressed to ${addressed}, not to ${target}; envelopes are immutable: ` +
           `assemble one with target_agent ${target}`);
       }
     }
-    return this.settled(`/v1/envelopes/${segment(envelope)}/deliver`, {}, options);
+    return this.delivered(`/v1/envelopes/${segment(envelope)}/deliver`, {}, options, end);
   }
 
   /** Keeps an envelope, delivered or not, for a person to replay or discard. */
@@ -319,21 +328,33 @@ export class MemorySpine {
     return fields.extra ? Object.assign(members, fields.extra) : members;
   }
 
-  /** Waits for the end of a handoff, in several requests under one key if it takes long. */
-  private async settled(path: string, members: object, options: WaitOptions,
-                        headers: Record<string, string> = {}): Promise<Handoff> {
+  private async delivered(path: string, members: object, options: WaitOptions, end: number,
+                          headers: Record<string, string> = {}): Promise<Handoff> {
     const { timeout, wait = true, signal } = options;
-    const end = timeout === undefined ? Infinity : performance.now() + 1000 * timeout;
+    if (!wait) return this.json("POST", path, { members, prefer: "respond-async", headers, end, signal });
+    const response = await this.settled(path, { members, headers, end, signal });
+    const handoff = JSON.parse(response.body) as Handoff;
+    if (response.status !== 202) return handoff;
+    throw new HandoffTimeoutError({ code: "not_acknowledged_in_time", handoff,
+      detail: `${handoff.target_agent} did not acknowledge ${handoff.id} within ${timeout} s; the delivery continues` });
+  }
+
+  /**
+   * @internal A call that waits for the end of a handoff until `end`, in several requests under one key. The sidecar waits
+   * whole seconds. The first answer has to arrive before `end`, since it says which handoff it is; the last wait may be cut off.
+   */
+  async settled(path: string, call: Call & { end: number }): Promise<TransportResponse> {
+    let answered: TransportResponse | undefined;
     for (;;) {
-      const left = Math.max(0, end - performance.now()) / 1000;
-      const seconds = wait ? Math.max(1, Math.min(limits.wait_seconds, Math.ceil(left))) : 0;
-      const prefer = wait ? `wait=${seconds}` : "respond-async";
-      const response = await this.send("POST", path, { members, prefer, headers, wait: seconds, end, signal });
-      const handoff = JSON.parse(response.body) as Handoff;
-      if (response.status !== 202 || !wait) return handoff;
-      if (performance.now() >= end) {
-        throw new HandoffTimeoutError({ code: "not_acknowledged_in_time", handoff,
-          detail: `${handoff.target_agent} did not acknowledge ${handoff.id} within ${timeout} s; the delivery continues` });
+      const left = Math.min(limits.wait_seconds, Math.max(0, call.end - performance.now()) / 1000);
+      const wait = answered || left === limits.wait_seconds ? Math.ceil(left) : Math.max(0, Math.ceil(left) - 1);
+      try {
+        const response = await this.send("POST", path, { ...call, prefer: `wait=${wait}`, wait });
+        if (response.status !== 202 || isOver(call.end)) return response;
+        answered = response;
+      } catch (error) {
+        if (!answered || !isOver(call.end) || !(error instanceof UnreachableError)) throw error;
+        return answered;
       }
     }
   }
@@ -356,7 +377,7 @@ export class MemorySpine {
         const now = performance.now();
         const wait = this.nextWait(error, failures, (now - began) / 1000);
         if (wait === undefined || now + 1000 * wait >= (call.end ?? Infinity)) throw error;
-        await sleep(1000 * wait, undefined, { signal: call.signal });
+        await sleep(1000 * wait, undefined, { signal: call.signal }).catch(() => call.signal?.throwIfAborted());
       }
     }
   }
@@ -364,14 +385,15 @@ export class MemorySpine {
   private async once(method: string, path: string, headers: Record<string, string>, body: string | undefined,
                      call: Call): Promise<TransportResponse> {
     this.authorize(headers);
-    const timeout = 1000 * (ANSWER_SECONDS + (call.wait ?? 0));
+    const longest = 1000 * (ANSWER_SECONDS + (call.wait ?? 0));
+    const timeout = Math.max(1, Math.min(longest, (call.end ?? Infinity) - performance.now()));
     const response = await this.transport.exchange({ method, path, headers, body, timeout, signal: call.signal });
     if (response.status < 400) return response;
     throw errorOf(response.status, response.body, retryAfter(response.headers));
   }
 
   private authorize(headers: Record<string, string>): void {
-    const token = this.currentToken();
+    const token = this.token.current();
     if (token) headers["Authorization"] = `Bearer ${token}`;
   }
 
@@ -381,13 +403,6 @@ export class MemorySpine {
     const { seconds, base, most } = this.retry;
     const wait = Math.max(error.retryAfter ?? 0, Math.random() * Math.min(most, base * 2 ** failures));
     return elapsed + wait < seconds ? wait : undefined;
-  }
-
-  private currentToken(): string {
-    if (this.options.token !== undefined || !this.tokenFile) return this.options.token ?? "";
-    const changed = statSync(this.tokenFile).mtimeMs;
-    if (changed !== this.token.changed) this.token = { changed, text: readFileSync(this.tokenFile, "utf8").trim() };
-    return this.token.text;
   }
 }
 
@@ -401,20 +416,19 @@ export class Channel {
    */
   async publish(options: {
     envelope?: Named; request?: PublishRequest; receivers?: string[]; delivery?: "at-least-once"; timeout?: number;
-    idempotency_key?: string;
+    idempotency_key?: string; signal?: AbortSignal;
   }): Promise<Publication> {
-    const { envelope, request, receivers, delivery = "at-least-once", timeout } = options;
+    const { envelope, request, receivers, delivery = "at-least-once", timeout, signal } = options;
     if (delivery !== "at-least-once") throw new TypeError(`delivery ${String(delivery)}: allowed is at-least-once`);
     if ((envelope === undefined) === (request === undefined)) {
       throw new TypeError("publish() takes an envelope or a request");
     }
     const what = request ? { request: this.spine.request(request) } : { envelope_id: idOf(envelope as Named) };
-    const wait = timeout === undefined ? 0 : Math.ceil(timeout);
-    return this.spine.json("POST", `/v1/channels/${segment(this.name)}/publish`, {
-      members: { ...what, receivers }, wait, prefer: wait ? `wait=${wait}` : "",
-      end: timeout === undefined ? undefined : performance.now() + 1000 * timeout,
-      headers: { "Idempotency-Key": options.idempotency_key ?? randomUUID() },
-    });
+    const headers = { "Idempotency-Key": options.idempotency_key ?? randomUUID() };
+    const call = { members: { ...what, receivers }, headers, signal };
+    const path = `/v1/channels/${segment(this.name)}/publish`;
+    if (timeout === undefined) return this.spine.json("POST", path, call);
+    return JSON.parse((await this.spine.settled(path, { ...call, end: ending(timeout) })).body) as Publication;
   }
 
   /** Makes an agent a receiver, durably. It gets what is published from `since`: "now", "all" or an RFC 3339 time. */
@@ -436,8 +450,19 @@ export class Channel {
 /** Whether the same call can succeed a little later. */
 export function isPassing(error: unknown): error is HandoffError {
   if (!(error instanceof HandoffError)) return false;
-  if (error instanceof CircuitOpenError || ["store_displaced", "closed"].includes(error.code)) return false; // a person or the caller decides
+  if (error instanceof CircuitOpenError || FINAL.has(error.code)) return false;
   return error instanceof UnavailableError || error.status === 408 || error.status === 425;
+}
+
+/** When a call that may take `timeout` seconds has to end, by performance.now(). */
+function ending(timeout: number | undefined): number {
+  if (timeout !== undefined && !(timeout > 0)) throw new TypeError(`timeout ${timeout}: allowed is more than 0 seconds`);
+  return timeout === undefined ? Infinity : performance.now() + 1000 * timeout;
+}
+
+/** Whether what is left is too short for anything. */
+function isOver(end: number): boolean {
+  return performance.now() >= end - 10;
 }
 
 function retryAfter(headers: Record<string, string>): number | undefined {

@@ -55,7 +55,7 @@ export class NotDeliveredError extends HandoffError {}
 export class UnavailableError extends HandoffError {}
 /** The target's circuit is open: recent handoffs to it failed. Nothing was stored. */
 export class CircuitOpenError extends UnavailableError {}
-/** There is no answer from the sidecar. */
+/** There is no answer from the sidecar, or its certificate cannot be trusted (`code` is bad_certificate). */
 export class UnreachableError extends UnavailableError {}
 /** The receiver did not acknowledge in time. The delivery continues. */
 export class HandoffTimeoutError extends HandoffError {}

@@ -2,8 +2,9 @@
 //
 // Handoffs of an inbox, by long polls: one loop for each handoff that is worked on at the same time. Polls have their own
 // connections: stop() cuts them off, and the handoff of a poll that was cut off stays in the inbox.
+import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isPassing, MemorySpine } from "./client.js";
+import { isPassing, type MemorySpine } from "./client.js";
 import type { Worker } from "./receive.js";
 import { Received } from "./received.js";
 
@@ -16,8 +17,9 @@ export class Inbox {
   private readonly loops: Promise<void>[];
 
   constructor(private readonly worker: Worker, fail: (error: unknown) => void) {
-    this.polls = new MemorySpine({ ...worker.spine.options, retry: { seconds: 0 } });
+    this.polls = worker.spine.copy({ retry: { seconds: 0 } });
     const { concurrency: length, name } = worker.agent;
+    setMaxListeners(0, this.ended.signal); // each poll is one, and Node.js warns of more than ten
     this.loops = Array.from({ length }, () => receiveForever(() => this.poll(), this.ended.signal, name).catch(fail));
   }
 

@@ -14,16 +14,18 @@ import { Turns } from "./turns.js";
 
 export class PushServer {
   private readonly server: Server;
-  private readonly working = new Set<Promise<unknown>>();
+  private readonly answering = new Set<Promise<void>>();
+  private readonly working = new Set<Promise<unknown>>(); // also of those that were answered "later"
   private readonly turns: Turns;
 
   private constructor(private readonly worker: Worker) {
     this.turns = new Turns(worker.agent.concurrency);
     this.server = createServer((request, response) => {
-      this.take(request, response).catch((error: unknown) => {
+      const answered = this.take(request, response).catch((error: unknown) => {
         console.error(`handoff: a push to ${worker.agent.name} failed:`, error);
         response.destroy(); // no answer: it is tried again
-      });
+      }).finally(() => this.answering.delete(answered));
+      this.answering.add(answered);
     });
   }
 
@@ -44,7 +46,8 @@ export class PushServer {
   async stop(): Promise<void> {
     const closed = new Promise((resolve) => this.server.close(resolve));
     this.server.closeIdleConnections();
-    await Promise.allSettled(this.working);
+    while (this.answering.size > 0 || this.working.size > 0) await Promise.allSettled([...this.answering, ...this.working]);
+    this.server.closeAllConnections();
     await closed;
   }
 
@@ -70,11 +73,15 @@ export class PushServer {
       handoff.answersByApi = true; // the worker reads it when it has the answer
       return reply(response, 202);
     }
-    reply(response, answer ? 200 : 202, answer as Answer | undefined);
+    await reply(response, answer ? 200 : 202, answer as Answer | undefined);
   }
 }
 
-function reply(response: ServerResponse, status: number, body?: object): void {
+/** Until it is written, or cannot be. */
+async function reply(response: ServerResponse, status: number, body?: object): Promise<void> {
   response.writeHead(status, { "Content-Type": "application/json" });
+  if (response.destroyed) return; // the other side has left
+  const closed = once(response, "close");
   response.end(body && JSON.stringify(body));
+  await closed;
 }

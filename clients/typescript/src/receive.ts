@@ -11,6 +11,7 @@
 // How handoffs arrive is one option: receive: "inbox" polls, receive: "stream" follows the inbox over one connection,
 // receive: "http://127.0.0.1:9001" listens there. In each, a duplicate is answered again and not done again, and the time
 // to answer is extended while the function runs.
+import { AsyncLocalStorage } from "node:async_hooks";
 import { MemorySpine } from "./client.js";
 import { Refused } from "./errors.js";
 import { Inbox } from "./inbox.js";
@@ -61,6 +62,8 @@ export function agent(name: string, run: AgentFunction, options: AgentOptions = 
 const EXTEND_SECONDS = 20; // between extensions of a handoff without a lease; ack_timeout is 5 minutes by default
 const REASON_CHARACTERS = 1000;
 
+const inside = new AsyncLocalStorage<{ worker: Worker; returned: boolean }>();
+
 /** Does what arrives for one agent, each handoff once. */
 export class Worker {
   private readonly seen: Seen;
@@ -104,7 +107,7 @@ export class Worker {
     try {
       const before = await this.seen.get(handoff.id); // after begin(): one that was done meanwhile is there
       if (before) return before;
-      await continued(handoff.trace, () => this.agent.run(handoff));
+      await this.run(handoff);
     } catch (error) {
       if (error instanceof Refused) return { nack: handoff.id, reason: error.message, retry: false };
       console.error(`handoff: ${handoff.id} failed at ${this.agent.name}:`, error);
@@ -114,6 +117,15 @@ export class Worker {
     const answer = acknowledgement(handoff);
     await this.remember(handoff, answer);
     return answer;
+  }
+
+  private async run(handoff: Received): Promise<void> {
+    const call = { worker: this, returned: false };
+    try {
+      await inside.run(call, () => continued(handoff.trace, () => this.agent.run(handoff)));
+    } finally {
+      call.returned = true;
+    }
   }
 
   private async remember(handoff: Received, answer: Answer): Promise<void> {
@@ -132,8 +144,10 @@ export class Worker {
   }
 
   private async answerByApi(handoff: Received, answer: Answer): Promise<void> {
-    if ("ack" in answer) await this.spine.ackHandoff(handoff.id, answer);
-    else await this.spine.nackHandoff(handoff.id, answer.reason, answer.retry);
+    if ("ack" in answer) {
+      const { next, missing } = answer; // next has the form in which it is sent, as in the answer to a push
+      await this.spine.json("POST", `/v1/handoffs/${encodeURIComponent(handoff.id)}/ack`, { members: { next, missing } });
+    } else await this.spine.nackHandoff(handoff.id, answer.reason, answer.retry);
   }
 
   private extendAll(): void {
@@ -152,12 +166,13 @@ function extendEvery(handoff: Received): number {
   return handoff.answersByApi || handoff.deferred ? EXTEND_SECONDS : Infinity;
 }
 
-/** Agents that are receiving. stop() lets them finish what they have begun. */
+/** Agents that are receiving. */
 export class Serving {
   /** Settles when the agents were stopped; rejects if one can no longer receive. */
   readonly ended: Promise<void>;
   private readonly workers: Worker[] = [];
   private readonly sources: (Inbox | Stream | PushServer)[] = [];
+  private stopped?: Promise<void>;
   private end!: () => void;
   private fail!: (error: unknown) => void;
 
@@ -189,7 +204,18 @@ export class Serving {
     return this.sources.flatMap((source) => (source instanceof PushServer ? [source.url] : []));
   }
 
+  /**
+   * The agents take no more handoffs, and finish what they have begun. Resolves when that is answered. Called by an agent's
+   * function it resolves at once: what that works on is answered when it returns.
+   */
   async stop(): Promise<void> {
+    this.stopped ??= this.finish();
+    this.stopped.catch(this.fail);
+    const call = inside.getStore();
+    if (!call || call.returned || !this.workers.includes(call.worker)) await this.stopped;
+  }
+
+  private async finish(): Promise<void> {
     await Promise.all(this.sources.map((source) => source.stop()));
     await Promise.all(this.workers.map((worker) => worker.close()));
     this.end();

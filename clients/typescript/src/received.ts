@@ -3,7 +3,7 @@
 // A handoff as its receiver sees it: what to do, with what, and how to answer.
 import type { MemorySpine } from "./client.js";
 import { envelopeOf } from "./documents.js";
-import type { Envelope, Handoff, HandoffRequest, Json, JsonObject, Memory, Missing, RequestFields } from "./documents.js";
+import type { Envelope, Handoff, Json, JsonObject, Memory, Missing, RequestFields } from "./documents.js";
 import { HandoffError } from "./errors.js";
 import type { Answer } from "./seen.js";
 
@@ -63,7 +63,7 @@ export class Received {
   readonly attempt: number;
   readonly memories: Memories;
   readonly gaps: string[] = [];
-  /** @internal */ successor?: HandoffRequest;
+  /** @internal As it is sent. */ successor?: JsonObject;
   /** @internal */ deferred?: Deferred;
   /** @internal */ answersByApi = false;
   /** @internal */ settle?: Settle;
@@ -162,8 +162,8 @@ export class Received {
    */
   next(task_summary: string, fields: RequestFields & { target_agent?: string } = {}): void {
     if (this.successor) throw new Error("a handoff has one successor; publish to a channel to hand it to several agents");
-    const request = { source_agent: this.agent, target_agent: "next", ...fields, task_summary };
-    JSON.stringify(this.spine.request(request)); // a field that does not exist, or is no JSON, is reported here, not after the work
+    const request = this.spine.request({ source_agent: this.agent, target_agent: "next", ...fields, task_summary });
+    JSON.stringify(request); // a field that does not exist, or is no JSON, is reported here, not after the work
     this.successor = request;
   }
 

@@ -3,7 +3,7 @@
 // Handoffs of an inbox as a stream of events: one connection for all that are worked on at the same time. The sidecar leases
 // no more handoffs to the stream than the agent works on at once. A connection that breaks is opened again with the id of
 // the last event that was read, so that the sidecar knows which handoffs arrived.
-import { MemorySpine } from "./client.js";
+import type { MemorySpine } from "./client.js";
 import { UnreachableError } from "./errors.js";
 import { events, type Event } from "./events.js";
 import { receiveForever } from "./inbox.js";
@@ -29,7 +29,7 @@ export class Stream {
 
   constructor(private readonly worker: Worker, fail: (error: unknown) => void) {
     const { agent, spine } = worker;
-    this.connection = new MemorySpine({ ...spine.options, retry: { seconds: 0 } });
+    this.connection = spine.copy({ retry: { seconds: 0 } });
     this.turns = new Turns(agent.concurrency);
     // after a restart of the sidecar, handoffs arrive beside those that are still worked on: so many wait
     this.room = new Turns(2 * agent.concurrency);

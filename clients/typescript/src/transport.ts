@@ -6,6 +6,7 @@ import { once } from "node:events";
 import http from "node:http";
 import https from "node:https";
 import { text } from "node:stream/consumers";
+import type { TLSSocket } from "node:tls";
 import { UnreachableError } from "./errors.js";
 
 export interface TransportRequest {
@@ -39,7 +40,7 @@ export interface Following {
 export type Tls = Pick<https.AgentOptions, "ca" | "cert" | "key" | "servername">;
 
 const CONNECT_MS = 5000;
-const CHECK_MS = 500; // how much later than it should a request can end
+const CHECK_MS = 500;
 
 export class Transport {
   private readonly options: http.RequestOptions;
@@ -62,16 +63,17 @@ export class Transport {
     const { method, headers, body, signal } = request;
     if (body !== undefined) headers["Content-Length"] = String(Buffer.byteLength(body));
     const options = { ...this.options, agent: this.agent, method, path: this.prefix + request.path, headers, signal };
+    const deadline = performance.now() + request.timeout;
     for (;;) {
       if (this.closed) throw wasClosed(this.endpoint);
-      const attempt = new Attempt(this.secure ? https : http, options, request);
+      const attempt = new Attempt(this.secure ? https : http, options, body, deadline);
       this.deadlines.add(attempt);
       try {
         return await attempt.response;
       } catch (error) {
         if (signal?.aborted) throw signal.reason;
         if (this.closed) throw wasClosed(this.endpoint);
-        if (!attempt.wasStale) throw unreachable(this.endpoint, error);
+        if (!attempt.wasStale) throw attempt.unreachable(this.endpoint, error);
       } finally {
         this.deadlines.delete(attempt);
       }
@@ -92,7 +94,7 @@ export class Transport {
       return { status, headers: plainHeaders(response.headers), chunks: this.chunks(response),
         ...(status >= 400 && { body: await text(response) }), leave: () => void response.socket.end() };
     } catch (error) {
-      throw unreachable(this.endpoint, error);
+      throw unreachable(this.endpoint, error, request);
     }
   }
 
@@ -114,23 +116,22 @@ export class Transport {
 /** One request over one connection. */
 class Attempt {
   readonly response: Promise<TransportResponse>;
-  /** When there must be an answer, or at first a connection. */
-  deadline = Infinity;
+  timer?: NodeJS.Timeout;
   wasStale = false;
   private request!: http.ClientRequest;
   private late = false;
 
-  constructor(module: typeof http | typeof https, options: http.RequestOptions, sent: TransportRequest) {
+  constructor(module: typeof http | typeof https, options: http.RequestOptions, body: string | undefined,
+              readonly deadline: number) {
     this.response = new Promise((resolve, reject) => {
       const fail = (error: Error) => {
         this.wasStale = this.request.reusedSocket && !this.late && (error as NodeJS.ErrnoException).code === "ECONNRESET";
         reject(error);
       };
       this.request = module.request(options, (response) => collect(response, resolve, fail));
-      this.deadline = performance.now() + sent.timeout;
       if (!this.request.reusedSocket) this.limitConnecting();
       this.request.on("error", fail);
-      this.request.end(sent.body);
+      this.request.end(body);
     });
   }
 
@@ -143,29 +144,43 @@ class Attempt {
     });
   }
 
+  unreachable(endpoint: string, cause: unknown): UnreachableError {
+    return unreachable(endpoint, cause, this.request);
+  }
+
   expire(detail: string): void {
     this.late = true;
     this.request.destroy(new Error(detail));
   }
 }
 
-/** Ends attempts that take too long. One timer for all of them: a timer for each costs more than what it watches. */
+/**
+ * Ends attempts that take too long. One timer for all of them, since a timer for each costs more than what it watches; only
+ * one that has little time left gets its own.
+ */
 class Deadlines {
   private readonly watched = new Set<Attempt>();
   private timer?: NodeJS.Timeout;
 
   add(attempt: Attempt): void {
     this.watched.add(attempt);
+    this.watch(attempt);
     this.timer ??= setInterval(() => this.check(), CHECK_MS).unref(); // the connection keeps the process
   }
 
   delete(attempt: Attempt): void {
     this.watched.delete(attempt);
+    clearTimeout(attempt.timer);
+  }
+
+  private watch(attempt: Attempt): void {
+    const left = attempt.deadline - performance.now();
+    if (left > CHECK_MS) return;
+    attempt.timer ??= setTimeout(() => attempt.expire("no answer in time"), Math.max(0, left)).unref();
   }
 
   private check(): void {
-    const now = performance.now();
-    for (const attempt of this.watched) if (attempt.deadline <= now) attempt.expire("no answer in time");
+    for (const attempt of this.watched) this.watch(attempt);
     if (this.watched.size > 0) return;
     clearInterval(this.timer);
     this.timer = undefined;
@@ -205,7 +220,9 @@ function wasClosed(endpoint: string): UnreachableError {
   return new UnreachableError({ code: "closed", detail: `${endpoint}: the client was closed` });
 }
 
-function unreachable(endpoint: string, cause: unknown): UnreachableError {
+function unreachable(endpoint: string, cause: unknown, request?: http.ClientRequest): UnreachableError {
+  const untrusted = (request?.socket as TLSSocket | null | undefined)?.authorizationError;
   const detail = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : String(cause);
-  return new UnreachableError({ code: "unreachable", detail: `${endpoint}: ${detail}` }, 0, undefined, cause);
+  const code = untrusted ? "bad_certificate" : "unreachable";
+  return new UnreachableError({ code, detail: `${endpoint}: ${detail}` }, 0, undefined, cause);
 }

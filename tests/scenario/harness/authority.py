@@ -18,15 +18,15 @@ class Authority:
                 "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout",
                 self.folder / f"{name}.key", "-out", self.path)
 
-    def issue(self, name, san, usage="serverAuth"):
-        """Paths of a certificate and its key."""
+    def issue(self, name, san, usage="serverAuth", days=2):
+        """Paths of a certificate and its key; -1 days: it has expired."""
         cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
         request, extensions = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
         extensions.write_text(f"subjectAltName={san}\nextendedKeyUsage={usage}\nkeyUsage=digitalSignature\n"
                               "authorityKeyIdentifier=keyid\n")
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                 "-subj", f"/CN={name}", "-keyout", key, "-out", request)
-        openssl("x509", "-req", "-days", "2", "-in", request, "-CA", self.path, "-CAkey",
+        openssl("x509", "-req", "-days", days, "-in", request, "-CA", self.path, "-CAkey",
                 self.folder / f"{self.name}.key", "-CAcreateserial", "-extfile", extensions,
                 "-out", cert)
         return cert, key

@@ -7,8 +7,10 @@
 """
 
 import contextlib
+import logging
 import os
 import pathlib
+import ssl
 import tempfile
 import threading
 import unittest.mock
@@ -29,6 +31,15 @@ class ClientError(Exception):
         self.kind, self.code, self.problem = kind, code, problem or {}
 
 
+class _Logged(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+
+
 class PythonClient:
     def __init__(self, endpoint, folder, retry_seconds=TIMEOUT, **options):
         self.stack = contextlib.ExitStack()
@@ -39,6 +50,14 @@ class PythonClient:
         self.released = threading.Event()
         self.released.set()
         self.running = None
+        self.logged = _Logged()
+        logging.getLogger("handoff").addHandler(self.logged)
+        self.stack.callback(logging.getLogger("handoff").removeHandler, self.logged)
+
+    @staticmethod
+    def trusting(authority):
+        """The options for a sidecar whose certificate this authority has signed."""
+        return {"tls": ssl.create_default_context(cafile=authority)}
 
     def send(self, target, task_summary="Write it", wait=True, timeout=None, **fields):
         try:
@@ -46,15 +65,20 @@ class PythonClient:
         except handoff.HandoffError as error:
             raise ClientError(type(error).__name__, error.code, str(error), error.problem) from error
 
-    def serve(self, name, and_send=None, **options):
-        """An agent; and_send: the agent that it sends to while it works."""
+    def serve(self, name, and_send=None, hand_on=None, stops=False, **options):
+        """An agent. and_send: the agent that it sends to while it works; hand_on: the fields with which it calls next();
+        stops: it stops its agents while it works."""
         def work(received):
             if and_send:
                 self.send(and_send)
+            if hand_on:
+                received.next(**hand_on)
             with self.lock:
                 self.called.append(received.id)
                 self.at_once += 1
                 self.most = max(self.most, self.at_once)
+            if stops:
+                self.running.stop()
             self.released.wait(TIMEOUT)
             with self.lock:
                 self.at_once -= 1
@@ -69,6 +93,10 @@ class PythonClient:
     def calls(self):
         with self.lock:
             return list(self.called)
+
+    def said(self):
+        """What it logged."""
+        return list(self.logged.lines)
 
     def most_at_once(self):
         return self.most
@@ -100,8 +128,14 @@ class TypeScriptClient:
         self.node.run("""
             kept.spine = new handoff.MemorySpine({ endpoint, source_agent: "analyst",
               retry: { seconds, base: 0.01, most: 0.05 }, ...options });
-            Object.assign(kept, { called: [], at_once: 0, most: 0, waiting: [], held: false })""",
+            Object.assign(kept, { called: [], at_once: 0, most: 0, waiting: [], held: false, said: [] });
+            console.error = (...words) => kept.said.push(words.join(" "));
+            process.on("warning", (warning) => kept.said.push(String(warning)))""",
                       endpoint=endpoint, seconds=retry_seconds, options=options)
+
+    @staticmethod
+    def trusting(authority):
+        return {"tls": {"ca": pathlib.Path(authority).read_text(encoding="utf-8")}}
 
     def run(self, code, **given):
         try:
@@ -115,17 +149,20 @@ class TypeScriptClient:
         return self.run("return kept.spine.handOff({ target_agent, task_summary, ...fields }, options)",
                         target_agent=target, task_summary=task_summary, fields=fields, options=options)
 
-    def serve(self, name, and_send=None, **options):
+    def serve(self, name, and_send=None, hand_on=None, stops=False, **options):
         self.run("""
-            const work = async ({ id }) => {
+            const work = async (received) => {
               if (to) await kept.spine.handOff({ target_agent: to, task_summary: "Write it" });
-              kept.called.push(id);
+              const { task_summary, ...fields } = hand_on ?? {};
+              if (hand_on) received.next(task_summary, fields);
+              kept.called.push(received.id);
               kept.most = Math.max(kept.most, ++kept.at_once);
+              if (stops) await kept.running.stop();
               if (kept.held) await new Promise((resolve) => kept.waiting.push(resolve));
               kept.at_once--;
             };
             kept.running = await handoff.serving([handoff.agent(name, work, options)], { spine: kept.spine })""",
-                 name=name, to=and_send, options=options)
+                 name=name, to=and_send, hand_on=hand_on, stops=stops, options=options)
 
     def hold(self):
         self.run("kept.held = true")
@@ -135,6 +172,9 @@ class TypeScriptClient:
 
     def calls(self):
         return self.run("return kept.called")
+
+    def said(self):
+        return self.run("return kept.said")
 
     def most_at_once(self):
         return self.run("return kept.most")

@@ -2,8 +2,10 @@
 """A wire between a client and the sidecar, which can be cut, freeze, and keeps what clients send.
 
     with Wire(daemon.api.address) as wire:
-        ... a client of http://{wire.address} ...
+        ... a client of {wire.url} ...
         wire.cut()
+
+tls: an ssl.SSLContext with which it ends TLS, as a proxy in front of the sidecar does.
 """
 
 import contextlib
@@ -16,7 +18,8 @@ BLOCK = 65536
 
 
 class Wire:
-    def __init__(self, target):
+    def __init__(self, target, tls=None):
+        self.tls = tls
         host, _, port = target.rpartition(":")
         self.target = (host.strip("[]"), int(port))
         self.lock = threading.Lock()
@@ -34,7 +37,7 @@ class Wire:
 
     @property
     def url(self):
-        return f"http://{self.address}"
+        return f"{'https' if self.tls else 'http'}://{self.address}"
 
     def requests(self, path):
         """The headers of each request for a path that matches, names in lower case."""
@@ -80,10 +83,20 @@ class Wire:
                 self.refused += 1
                 near.close()
                 continue
-            near = _End(near)
-            with self.lock:
-                self.pairs.append((near, far))
-            threading.Thread(target=self._forward, args=(near, far), daemon=True).start()
+            threading.Thread(target=self._serve, args=(near, far), daemon=True).start()
+
+    def _serve(self, near, far):
+        if self.tls:
+            try:
+                near = self.tls.wrap_socket(near, server_side=True)
+            except OSError:  # the client did not trust it
+                near.close()
+                far.close()
+                return
+        near = _End(near)
+        with self.lock:
+            self.pairs.append((near, far))
+        self._forward(near, far)
 
     def _forward(self, near, far):
         with near, far, selectors.DefaultSelector() as selector, contextlib.suppress(OSError):
@@ -93,6 +106,8 @@ class Wire:
                 for key, _ in selector.select():
                     source, sink = key.data
                     block = source.recv(BLOCK)
+                    while block and source is near and near.pending():  # TLS has read more than it gave
+                        block += source.recv(BLOCK)
                     if near.frozen.is_set():
                         continue
                     if not block:
@@ -135,7 +150,12 @@ class _End:
         self.socket = end
         self.sent = b""  # the end of it
         self.frozen = threading.Event()
-        self.recv, self.sendall, self.shutdown = end.recv, end.sendall, end.shutdown
+        self.recv, self.sendall = end.recv, end.sendall
+        self.pending = getattr(end, "pending", lambda: 0)
+
+    def shutdown(self, how):
+        """Also below TLS."""
+        socket.socket.shutdown(self.socket, how)
 
     def __enter__(self):
         return self
