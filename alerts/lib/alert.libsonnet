@@ -31,7 +31,7 @@ function(config) {
   local scopeCommand = {
     target: 'handoffctl agents; handoffctl parked list --target {{ $labels.target_agent }}',
     call: 'journalctl -u handoff-exporter -n 50; handoffctl agents',
-    feed: 'handoffctl handoffs --state ready --target {{ $labels.receiver }}; handoffctl agents',
+    feed: 'handoffctl channels show {{ $labels.channel }}; handoffctl agents',
     sidecar: 'handoffctl agents',
     pattern: 'handoffctl agents; handoffctl parked list',
     job: 'handoffctl agents; handoffctl parked list',
