@@ -131,6 +131,7 @@ bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number)
     handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_ABANDONED);
     delivery->due_mono_ms = 0;
     base_timers_stop(delivery->lane->timers, &delivery->timer);
+    delivery->protocol->give_back(delivery);
     handoff_delivery_move(delivery, HANDOFF_STATE_READY); /* offered again once that is written */
     return true;
 }

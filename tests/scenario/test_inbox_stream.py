@@ -202,10 +202,22 @@ class Reconnect(Case):
         eventually(lambda: self.states(sent).count("in_flight") == 3, "it holds three")
         self.ack(sent[0])
         got.append(again.next().id)
-        self.assertEqual(sorted(got), sent[1:])
+        self.assertEqual(got, sent[1:])
         for handoff in got:
             self.ack(handoff)
         self.assertTrue(all(len(self.caller.attempts(handoff)) == 1 for handoff in sent))
+
+    def test_what_comes_again_comes_in_its_order_and_before_what_follows(self):
+        sent = [self.send() for _ in range(12)]
+        stream = self.follow(leases=8)
+        last = stream.open()["id"]
+        for _ in range(5):  # each time, the client has read none of them
+            self.assertEqual([stream.next().id for _ in range(8)], sent[:8])
+            stream.close()
+            stream = self.follow(leases=8, last=last)
+        for handoff in sent:
+            self.assertEqual(stream.next().id, handoff)
+            self.ack(handoff)
 
     def test_it_takes_the_place_of_a_stream_that_seems_to_be_open(self):
         sent = [self.send() for _ in range(2)]

@@ -24,6 +24,7 @@ struct lease {
     struct handoff_offer offer;
     uint32_t attempt;              /* of the last lease; 0: there was none */
     bool offered;                  /* in its agent's inbox, or on its way from there to a poller */
+    bool goes_back;                /* it is broken off next, and keeps its stream over that */
     struct handoff_stream *stream; /* that has it, and is told when the lease is over; NULL: none */
 };
 _Static_assert(sizeof(struct lease) <= HANDOFF_PROTOCOL_SPACE &&
@@ -84,15 +85,30 @@ static void take_up_offer(struct handoff_delivery *delivery, struct handoff_offe
         note_returned(delivery);
 }
 
+static void end_in_stream(struct handoff_delivery *delivery)
+{
+    struct handoff_stream *stream = lease_of(delivery)->stream;
+    lease_of(delivery)->stream = NULL;
+    if (stream)
+        handoff_stream_over(stream, &delivery->id);
+}
+
 /* Nobody waits for it any more, or holds it. */
 static void break_off(struct handoff_delivery *delivery)
 {
     struct lease *lease = lease_of(delivery);
-    struct handoff_stream *stream = lease->stream;
     withdraw_offer(delivery);
-    lease->stream = NULL;
-    if (stream)
-        handoff_stream_over(stream, &delivery->id);
+    if (lease->goes_back)
+        lease->goes_back = false;
+    else
+        end_in_stream(delivery);
+}
+
+/* It is broken off next, and then offered again. Only then its stream has room, which would go to a
+   later handoff otherwise. */
+static void give_back(struct handoff_delivery *delivery)
+{
+    lease_of(delivery)->goes_back = true;
 }
 
 static size_t chain_size(const struct handoff_delivery *delivery)
@@ -207,6 +223,7 @@ static bool begin_offer(struct handoff_delivery *delivery)
     lease->offer.returned = was_returned(delivery, lease);
     struct handoff_poller_request *request =
         handoff_inbox_offer(&delivery->agent->inbox, &lease->offer);
+    end_in_stream(delivery); /* which gave it back */
     if (!request)
         handoff_delivery_waits(delivery);
     else if (!handoff_pull_lease(delivery, request))
@@ -234,6 +251,7 @@ const struct handoff_protocol handoff_protocol_pull = {
     .obstacle = handoff_body_obstacle,
     .begin = begin_offer,
     .break_off = break_off,
+    .give_back = give_back,
     .time_up = end_lease,
     .is_offered = is_in_inbox,
     .is_behind = is_behind_others,

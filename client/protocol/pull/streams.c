@@ -61,18 +61,19 @@ static bool count_up_to(const struct handoff_stream *stream, const struct base_u
 
 /* Only one may return a lease: a second return would take the next one away, which can have the
    same number. */
-static bool begin_return(struct handoff_stream_event *event)
+static bool begin_return(struct handoff_stream *stream, struct handoff_stream_event *event)
 {
     if (event->state != HANDOFF_STREAM_LEASED)
         return false;
     event->state = HANDOFF_STREAM_RETURNING;
+    stream->returning++;
     return true;
 }
 
 static void lose_from(struct handoff_stream *stream, size_t at, struct handoff_stream_lost *lost)
 {
     for (; at < stream->count; at++) {
-        if (begin_return(&stream->events[at]))
+        if (begin_return(stream, &stream->events[at]))
             lost->events[lost->count++] = stream->events[at];
     }
 }
@@ -180,6 +181,7 @@ void handoff_stream_over(struct handoff_stream *stream, const struct base_uuid *
     pthread_mutex_lock(&inbox->lock);
     struct handoff_stream_event *event = find_leased(stream, id);
     BASE_CHECK(event && stream->leased > 0);
+    stream->returning -= event->state == HANDOFF_STREAM_RETURNING;
     event->state = HANDOFF_STREAM_OVER;
     stream->leased--;
     if (stream->holder && !handoff_stream_is_full(stream))

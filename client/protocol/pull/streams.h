@@ -52,6 +52,7 @@ struct handoff_stream {
     struct base_uuid id;                  /* stands for the event before the first */
     struct handoff_stream_holder *holder; /* NULL: its connection has ended */
     unsigned most, leased;                /* leases */
+    unsigned returning;                   /* of these, on their way back */
     size_t count;
     struct handoff_stream_event events[HANDOFF_STREAM_EVENTS]; /* oldest first */
 };
@@ -82,9 +83,10 @@ void handoff_stream_over(struct handoff_stream *stream, const struct base_uuid *
 
 /* ---- for the inbox, which has its lock ------------------------------------------------------- */
 
+/* What comes back is older than what the inbox has: it is waited for. */
 static inline bool handoff_stream_is_full(const struct handoff_stream *stream)
 {
-    return stream->leased >= stream->most;
+    return stream->leased >= stream->most || stream->returning > 0;
 }
 
 /* There is room: it is not full. */
