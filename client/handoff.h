@@ -339,6 +339,7 @@ struct handoff_result {
     size_t size;
     bool created;         /* it was not there before */
     bool under_way;       /* of a handoff: it has not ended, as a repeat of its sending may find */
+    bool is_publication;  /* with an error: what `body` shows; else it is a handoff */
     const char *warnings; /* JSON, [{"field", "detail"}], such as what was ignored of a lenient
                              request; NULL: none */
     const char *source;   /* with an error: the agent in whose name was asked, as far as it was

@@ -103,7 +103,8 @@ static bool has_failed_delivery(yyjson_val *root)
 static void show_published(const struct ctl_line *line, yyjson_val *root)
 {
     static const struct ctl_column columns[] = {
-        {"HANDOFF", 0, 0}, {"RECEIVER", CTL_SHRINKS, 12}, {"STATE", 0, 0}, {NULL, 0, 0}};
+        {"HANDOFF", 0, 0},          {"RECEIVER", CTL_SHRINKS, 12}, {"STATE", 0, 0},
+        {"ATTEMPTS", CTL_RIGHT, 0}, {"REASON", CTL_SHRINKS, 12},   {NULL, 0, 0}};
     size_t i, count;
     yyjson_val *delivery;
     struct ctl_table *table = ctl_table_begin(line, columns);
@@ -112,6 +113,8 @@ static void show_published(const struct ctl_line *line, yyjson_val *root)
         ctl_table_put(table, ctl_text(delivery, "handoff_id"));
         ctl_table_put(table, ctl_text(delivery, "receiver"));
         ctl_table_put(table, ctl_text(delivery, "state"));
+        ctl_table_put_number(table, ctl_number(delivery, "attempts"));
+        ctl_table_put(table, ctl_text(delivery, "reason"));
     }
     ctl_put(stdout, ctl_text(root, "id"), 0);
     fputs(" is published to ", stdout);

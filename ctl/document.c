@@ -22,7 +22,8 @@ static void put_names(yyjson_val *root)
     if (!*id && yyjson_obj_get(root, "handoff_id"))
         id = ctl_text(root, "handoff_id");
     if (!items)
-        ctl_put_line("", *id ? id : ctl_text(root, "name"));
+        ctl_put_line("",
+                     *id ? id : ctl_text(root, yyjson_obj_get(root, "name") ? "name" : "agent"));
 }
 
 static void show_parsed(const struct ctl_line *line, yyjson_val *root, ctl_shown *show)

@@ -446,6 +446,14 @@ static void offer_agent(struct handoff_agent *agent, void *nearest)
     base_nearest_offer(nearest, agent->name, agent->name_size);
 }
 
+static const char *why_unknown(struct base_span name)
+{
+    if (base_span_equal(name, base_span_text(handoff_reserved_name(HANDOFF_RESERVED_BROADCAST))))
+        return "what is for several agents is published to a channel: "
+               "POST /v1/channels/{channel}/publish";
+    return handoff_code_meaning(HANDOFF_ERR_UNKNOWN_AGENT);
+}
+
 enum handoff_code handoff_agents_refuse_unknown(struct handoff_agents *agents,
                                                 struct base_span name, const char *field,
                                                 struct handoff_error *error)
@@ -453,7 +461,7 @@ enum handoff_code handoff_agents_refuse_unknown(struct handoff_agents *agents,
     const enum handoff_code code = HANDOFF_ERR_UNKNOWN_AGENT;
     struct base_nearest nearest = base_nearest_begin(name.data, name.size);
     handoff_agents_each(agents, offer_agent, &nearest);
-    handoff_error_set(error, code, handoff_code_meaning(code), field, NULL);
+    handoff_error_set(error, code, why_unknown(name), field, NULL);
     handoff_error_seen(error, "%.*s", (int)(name.size < 128 ? name.size : 128), name.data);
     if (nearest.best)
         handoff_error_allow(error, "%.*s (the nearest name)", (int)nearest.best_length,

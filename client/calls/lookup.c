@@ -132,11 +132,11 @@ static enum handoff_code run_publications_lookup(struct lookup *lookup, struct h
 
 static enum handoff_code run_publication_lookup(struct lookup *lookup, struct handoff_error *error)
 {
-    enum handoff_code code = handoff_read_id(lookup->id, &lookup->uuid, error);
-    return code == HANDOFF_OK
-               ? handoff_read_publication(lookup->loop->client, lookup->channel, &lookup->uuid,
-                                          lookup->caller, &lookup->text, &lookup->under_way, error)
-               : code;
+    if (!base_uuid_parse(lookup->id, strlen(lookup->id), &lookup->uuid))
+        return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no publication has this id", "id",
+                                 lookup->id);
+    return handoff_read_publication(lookup->loop->client, lookup->channel, &lookup->uuid,
+                                    lookup->caller, &lookup->text, &lookup->under_way, error);
 }
 
 static void run_lookup(struct handoff_store_read *read)

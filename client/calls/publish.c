@@ -85,6 +85,7 @@ struct publishing {
     struct base_uuid id;
     struct handoff_text text;
     bool under_way, repeats;
+    bool first_is_handoff; /* of a key that was used for something else: what `text` shows */
     struct handoff_error error;
     struct handoff_watch watch; /* of a delivery of the first publication, in a repeat */
 };
@@ -115,6 +116,20 @@ static void fail_publishing(struct publishing *publishing, const struct handoff_
     handoff_keep_source(source, publishing->source);
     end_publishing(publishing);
     handoff_give_rejection(answered, context, &copy, source);
+}
+
+/* The key was used for something else, which is shown. */
+static void fail_with_first(struct publishing *publishing)
+{
+    char source[HANDOFF_NAME_MAX + 1];
+    handoff_keep_source(source, publishing->source);
+    const struct handoff_result result = {.error = publishing->error,
+                                          .body = publishing->text.data,
+                                          .size = publishing->text.size,
+                                          .is_publication = !publishing->first_is_handoff,
+                                          .source = source[0] ? source : NULL};
+    publishing->answered(publishing->context, &result);
+    end_publishing(publishing);
 }
 
 static void fail_without_memory(struct publishing *publishing)
@@ -311,15 +326,66 @@ static enum handoff_code find_first_of_key(struct publishing *publishing)
                              "Idempotency-Key", publishing->key.data);
 }
 
+/* A publication, or a handoff; what cannot be read is not shown. */
+static void read_first_of_other_request(struct publishing *publishing)
+{
+    struct handoff_client *client = publishing->loop->client;
+    struct handoff_error error;
+    char id[BASE_UUID_TEXT];
+    bool under_way;
+    if (handoff_read_publication(client, NULL, &publishing->id, NULL, &publishing->text, &under_way,
+                                 &error) == HANDOFF_OK)
+        return;
+    base_uuid_format(&publishing->id, id);
+    publishing->first_is_handoff = true;
+    (void)!handoff_read_handoff(client, id, NULL, &publishing->text, &error);
+}
+
+static bool has_delivery(yyjson_val *deliveries, const char *receiver)
+{
+    size_t i, n;
+    yyjson_val *delivery;
+    yyjson_arr_foreach(deliveries, i, n, delivery)
+    {
+        if (yyjson_equals_str(yyjson_obj_get(delivery, "receiver"), receiver))
+            return true;
+    }
+    return false;
+}
+
+/* A repeat for an envelope that was published may not name receivers that did not get it. */
+static void check_published_to(struct publishing *publishing)
+{
+    yyjson_doc *doc = yyjson_read(publishing->text.data, publishing->text.size, 0);
+    yyjson_val *deliveries = yyjson_obj_get(yyjson_doc_get_root(doc), "deliveries");
+    if (!doc)
+        handoff_error_no_memory(&publishing->error);
+    for (size_t i = 0; doc && i < publishing->nreceivers; i++) {
+        const char *name = publishing->receivers[i].agent->name;
+        if (!has_delivery(deliveries, name))
+            handoff_error_set(&publishing->error, HANDOFF_ERR_CONFLICT,
+                              "the envelope was published before, and not to this receiver; "
+                              "assemble another one",
+                              "receivers", name);
+    }
+    yyjson_doc_free(doc);
+}
+
 /* On a reader thread, which owns the publishing until it was read. */
 static void run_publishing_read(struct handoff_store_read *read)
 {
     struct publishing *publishing = publishing_of_read(read);
     handoff_error_clear(&publishing->error);
-    if (publishing->by_key && find_first_of_key(publishing) != HANDOFF_OK)
+    if (publishing->by_key && find_first_of_key(publishing) != HANDOFF_OK) {
+        if (publishing->error.code == HANDOFF_ERR_IDEMPOTENCY_CONFLICT)
+            read_first_of_other_request(publishing);
         return;
-    (void)!handoff_read_publication(publishing->loop->client, NULL, &publishing->id, NULL,
-                                    &publishing->text, &publishing->under_way, &publishing->error);
+    }
+    if (handoff_read_publication(publishing->loop->client, NULL, &publishing->id, NULL,
+                                 &publishing->text, &publishing->under_way,
+                                 &publishing->error) == HANDOFF_OK &&
+        publishing->repeats && publishing->named && !publishing->by_key)
+        check_published_to(publishing);
 }
 
 static void first_delivery_ended(struct handoff_watch *watch)
@@ -366,7 +432,7 @@ static void publication_was_read(struct handoff_store_read *read)
     else if (unknown)
         begin_publishing(publishing);
     else if (publishing->error.code != HANDOFF_OK)
-        fail_publishing(publishing, &publishing->error);
+        fail_with_first(publishing);
     else if (!(publishing->waits && publishing->under_way && publishing->unsettled == 0 &&
                publishing->repeats && watch_a_delivery(publishing)))
         give_publication_text(publishing, !publishing->repeats);
@@ -958,12 +1024,22 @@ static enum handoff_code add_receiver(struct publishing *publishing, const char 
     return HANDOFF_OK;
 }
 
+static enum handoff_code refuse_no_receiver(struct handoff_error *error)
+{
+    const enum handoff_code code = HANDOFF_ERR_INVALID;
+    handoff_error_set(error, code, "no receiver is named", "receivers", NULL);
+    handoff_error_allow(error, "at least one agent; without the field, the channel's receivers");
+    return code;
+}
+
 static enum handoff_code add_named(struct publishing *publishing,
                                    const struct handoff_publish_options *options,
                                    struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_OK;
     const char *const *names = options->receivers;
+    if (publishing->room == 0)
+        return refuse_no_receiver(error);
     for (size_t i = 0; names && i < publishing->room && code == HANDOFF_OK; i++)
         code = add_receiver(publishing, names[i], error);
     return code == HANDOFF_OK ? refuse_named_twice(publishing, error) : code;

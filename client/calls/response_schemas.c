@@ -197,7 +197,9 @@ static const struct handoff_field receiver_rows[] = {
     ROW("configured", BOOL, .doc = "the configuration names it; otherwise it subscribed"),
     ROW("catching_up", BOOL, .doc = "it is being sent what was published before it subscribed"),
     ROW("pending", WHOLE, .doc = "deliveries in progress"),
-    ROW("oldest_pending_at", TIME, .nullable = true, .doc = "when the oldest was published"),
+    ROW("oldest_pending_at", TIME, .nullable = true,
+        .doc = "when the oldest of these was made: as it was published, or offered to a subscriber "
+               "that catches up"),
     ROW("parked", WHOLE, .doc = "parked deliveries"),
     ROW("dropped", WHOLE,
         .doc = "publications that retention removed before this subscriber had come to them"),
@@ -576,6 +578,8 @@ static const struct handoff_field problem_rows[] = {
     MAYBE("handoff", OBJECT, .members = &handoff_shape_handoff,
           .doc = "the handoff, if it was accepted despite the error, or an edit replaced it (its "
                  "`replaced_by`)"),
+    MAYBE("publication", OBJECT, .members = &handoff_shape_publication,
+          .doc = "the publication that the key was used for"),
     WARNINGS,
 };
 SHAPE(handoff_shape_problem, problem_rows, "Problem", "An error, RFC 9457.");

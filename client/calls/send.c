@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/calls/channels.h"
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
 #include "client/calls/send.h"
@@ -39,9 +40,10 @@ struct key_lookup {
     /* the reader's, then the loop's */
     struct base_arena arena; /* of the status */
     struct base_uuid id;
-    struct handoff_status status; /* of the first handoff; its envelope absent: not read */
-    bool found;                   /* the status is there, even with an error */
-    struct handoff_error error;   /* not_found: the key is unused */
+    struct handoff_status status;    /* of the first handoff; its envelope absent: not read */
+    bool found;                      /* the status is there, even with an error */
+    struct handoff_error error;      /* not_found: the key is unused */
+    struct handoff_text publication; /* which the key was used for; empty: it was none */
 };
 
 static struct handoff_sending *sending_of(struct handoff_waiter *waiter)
@@ -262,6 +264,7 @@ static void run_key_lookup(struct handoff_store_read *read)
 {
     struct key_lookup *lookup = key_lookup_of(read);
     struct handoff_error error;
+    bool under_way;
     const enum handoff_code code = find_key(lookup);
     if (code != HANDOFF_OK && code != HANDOFF_ERR_IDEMPOTENCY_CONFLICT)
         return;
@@ -270,11 +273,26 @@ static void run_key_lookup(struct handoff_store_read *read)
     if (lookup->found)
         handoff_read_hop(lookup->sending->loop->client, &lookup->id, &lookup->arena,
                          &lookup->status);
+    if (!lookup->found && code != HANDOFF_OK)
+        (void)!handoff_read_publication(lookup->sending->loop->client, NULL, &lookup->id, NULL,
+                                        &lookup->publication, &under_way, &error);
     if (lookup->found || code != HANDOFF_OK)
         return;
     lookup->error = error;
     if (error.code == HANDOFF_ERR_NOT_FOUND)
         lookup->error.code = HANDOFF_ERR_INTERNAL; /* a key is removed with its handoff */
+}
+
+/* On the loop. A key that was used for a publication shows that. */
+static void fail_with_publication(struct handoff_sending *sending, const struct key_lookup *lookup)
+{
+    const struct handoff_result result = {.error = lookup->error,
+                                          .body = lookup->publication.data,
+                                          .size = lookup->publication.size,
+                                          .is_publication = true,
+                                          .source = sending->source[0] ? sending->source : NULL};
+    sending->answered(sending->context, &result);
+    end_sending(sending);
 }
 
 static void go_on_without_key(struct handoff_sending *sending, const struct handoff_error *conflict)
@@ -310,9 +328,13 @@ void handoff_sending_repeat(struct handoff_sending *sending, const struct base_u
     answer_sending(sending, status, false);
 }
 
-/* A conflict shows the first handoff. */
+/* A conflict shows the first handoff, or publication. */
 static void fail_by_lookup(struct handoff_sending *sending, const struct key_lookup *lookup)
 {
+    if (lookup->publication.data) {
+        fail_with_publication(sending, lookup);
+        return;
+    }
     if (!lookup->found) {
         handoff_sending_fail(sending, &lookup->error);
         return;
@@ -333,6 +355,7 @@ static void key_was_read(struct handoff_store_read *read)
         fail_by_lookup(sending, lookup);
     }
     base_arena_free(&lookup->arena);
+    handoff_text_free(&lookup->publication);
     lookup->magic = 0;
     base_free(lookup);
 }

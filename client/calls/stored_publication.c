@@ -196,6 +196,8 @@ static enum handoff_code read_to_publish(struct handoff_stored_to_publish *store
     struct base_uuid id = {0};
     enum handoff_code code = handoff_read_envelope(client, stored->id_text, stored->caller,
                                                    HANDOFF_RENDER_STORED, &stored->text, error);
+    if (code == HANDOFF_ERR_NOT_FOUND)
+        handoff_error_set(error, code, "no envelope has this id", "envelope_id", stored->id_text);
     if (code == HANDOFF_OK)
         code = handoff_envelope_read(base_span(stored->text.data, stored->text.size),
                                      &stored->envelope, error);

@@ -86,8 +86,9 @@ static void subscription_written(struct handoff_store_job *job)
 /* ---- what is wanted ---------------------------------------------------------------------------
  */
 
-/* "now", "all" or a time. */
-static enum handoff_code read_from(const char *from, struct handoff_stored_subscription *row,
+/* "now", "all" or a time that has passed. */
+static enum handoff_code read_from(const char *from, int64_t now_ms,
+                                   struct handoff_stored_subscription *row,
                                    struct handoff_error *error)
 {
     row->state = HANDOFF_SUBSCRIPTION_CURRENT;
@@ -97,8 +98,11 @@ static enum handoff_code read_from(const char *from, struct handoff_stored_subsc
     if (strcmp(from, "all") == 0)
         return HANDOFF_OK;
     enum handoff_code code = handoff_read_time("from", from, &row->from_ms, error);
+    if (code == HANDOFF_OK && row->from_ms > now_ms)
+        code = handoff_error_set(error, HANDOFF_ERR_INVALID, "the time is in the future", "from",
+                                 from);
     if (code != HANDOFF_OK)
-        handoff_error_allow(error, "now, all, or a time of RFC 3339");
+        handoff_error_allow(error, "now, all, or a time of RFC 3339 that has passed");
     return code;
 }
 
@@ -122,15 +126,25 @@ static enum handoff_code check_names(const char *channel, const char *agent,
                                    handoff_code_meaning(HANDOFF_ERR_UNKNOWN_AGENT), "agent", NULL);
 }
 
+static enum handoff_code refuse_other_agent(const char *agent, const char *caller,
+                                            struct handoff_error *error)
+{
+    const enum handoff_code code = HANDOFF_ERR_FORBIDDEN;
+    handoff_error_set(error, code,
+                      "an agent subscribes and unsubscribes only itself; an operator may do it for "
+                      "others",
+                      "agent", agent);
+    handoff_error_allow(error, "%s", caller);
+    return code;
+}
+
 /* An agent decides for itself. */
 static enum handoff_code check_subscriber(struct handoff_client *client, const char *agent,
                                           const char *caller, bool has_to_exist,
                                           struct handoff_error *error)
 {
     if (caller && strcmp(caller, agent) != 0)
-        return handoff_error_set(
-            error, HANDOFF_ERR_FORBIDDEN,
-            "an agent subscribes itself only; an operator may subscribe others", "agent", agent);
+        return refuse_other_agent(agent, caller, error);
     if (has_to_exist && !handoff_agents_find(client->agents, base_span_text(agent)))
         return handoff_agents_refuse_unknown(client->agents, base_span_text(agent), "agent", error);
     return HANDOFF_OK;
@@ -158,12 +172,21 @@ static struct subscribing *make_subscribing(struct handoff_loop *loop, const cha
     return made;
 }
 
-static enum handoff_code refuse_stranger(const struct subscribing *subscribing,
-                                         struct handoff_error *error)
+/* It is no receiver: a repeat, unless one of the names is wrong. */
+static enum handoff_code check_stranger(const struct subscribing *subscribing,
+                                        struct handoff_error *error)
 {
-    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND,
-                             "the agent is no receiver of this channel", "agent",
-                             subscribing->agent);
+    struct handoff_client *client = subscribing->loop->client;
+    struct handoff_channel channel;
+    struct base_arena arena;
+    if (!handoff_agents_find(client->agents, subscribing->put.row.receiver))
+        return handoff_agents_refuse_unknown(client->agents, subscribing->put.row.receiver, "agent",
+                                             error);
+    base_arena_init(&arena, 0);
+    const enum handoff_code code = handoff_channels_find(
+        &client->channels, subscribing->put.row.channel, &arena, &channel, error);
+    base_arena_free(&arena);
+    return code;
 }
 
 /* Leaving a channel of the configuration is remembered, and any other subscription forgotten. */
@@ -171,8 +194,9 @@ static enum handoff_code decide_leaving(struct subscribing *subscribing, bool co
                                         struct handoff_error *error)
 {
     const enum handoff_subscription_state was = subscribing->was;
-    if (!configured && was == HANDOFF_SUBSCRIPTION_NONE)
-        return refuse_stranger(subscribing, error);
+    if (!configured && was == HANDOFF_SUBSCRIPTION_NONE &&
+        check_stranger(subscribing, error) != HANDOFF_OK)
+        return error->code;
     subscribing->put.row.state = configured ? HANDOFF_SUBSCRIPTION_LEFT : HANDOFF_SUBSCRIPTION_NONE;
     return HANDOFF_OK;
 }
@@ -217,7 +241,8 @@ void handoff_subscribe(struct handoff_loop *loop, const char *channel, const cha
     BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     if (check_names(channel, agent, &error) != HANDOFF_OK ||
         check_subscriber(loop->client, agent, caller, true, &error) != HANDOFF_OK ||
-        read_from(from, &wanted, &error) != HANDOFF_OK) {
+        read_from(from, base_wall_ms(loop->client->assembler.clock), &wanted, &error) !=
+            HANDOFF_OK) {
         handoff_give_error(answered, context, &error);
         return;
     }

@@ -68,7 +68,7 @@ handoff_store_list_publications(struct handoff_store *store, struct base_span ch
 struct handoff_stored_backlog {
     struct base_span channel, receiver;
     int64_t pending, parked;
-    int64_t oldest_ms; /* when the oldest that is pending was published; 0: none is */
+    int64_t oldest_ms; /* when the delivery that has been pending longest was made; 0: none is */
 };
 
 /* One for each pair that has something pending or parked, by their names. An absent channel: all.

@@ -33,7 +33,8 @@ static void respond_failure(struct exporter_request *request, const struct hando
                                        .allowed = error->allowed,
                                        .needed = error->needed,
                                        .handoff = result->body,
-                                       .handoff_size = result->size};
+                                       .handoff_size = result->size,
+                                       .is_publication = result->is_publication};
     if (retry_after_s(error) > 0) {
         snprintf(seconds, sizeof seconds, "%lld", (long long)retry_after_s(error));
         problem.header = (struct exporter_header){"Retry-After", seconds};

@@ -84,7 +84,7 @@ static char *problem_json(const struct exporter_problem *problem,
         yyjson_mut_obj_add_uint(doc, root, "retry_after_seconds",
                                 strtoull(header->value, NULL, 10));
     if (problem->handoff != NULL)
-        yyjson_mut_obj_add_val(doc, root, "handoff",
+        yyjson_mut_obj_add_val(doc, root, problem->is_publication ? "publication" : "handoff",
                                yyjson_mut_rawn(doc, problem->handoff, problem->handoff_size));
     char *json = yyjson_mut_write(doc, YYJSON_WRITE_NOFLAG, length);
     yyjson_mut_doc_free(doc);

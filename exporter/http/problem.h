@@ -15,6 +15,7 @@ struct exporter_problem {
     int64_t needed;      /* the number that would do; 0: none is known */
     const char *handoff; /* the handoff that it is about, as JSON; NULL: none */
     size_t handoff_size;
+    bool is_publication;           /* instead of a handoff */
     struct exporter_header header; /* one more header, where its name is not NULL */
 };
 

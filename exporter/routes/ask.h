@@ -10,10 +10,17 @@
 
 #include "client/handoff.h"
 #include "exporter/http/http.h"
+#include "exporter/http/prefer.h"
 
 /* The body, the caller with what its token is bound to, and the headers. Lent like the body. What
  * `Prefer` says about waiting is left to the calls that wait. */
 struct handoff_ask exporter_ask(struct exporter_request *request);
+
+struct exporter_preferences exporter_preferences_of(struct exporter_request *request);
+
+/* 202 for what is under way, else 200, with what was preferred and done. */
+void exporter_respond_preferred(struct exporter_request *request,
+                                const struct handoff_result *result);
 
 /* Who decides, for this reason (NULL: none): the owner of the token, and what the request says of
  * the person in Handoff-Decided-By. Lent like the body. */

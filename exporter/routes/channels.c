@@ -4,6 +4,7 @@
  *
  * On the loop of the request; the client answers there too.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,11 +27,7 @@ static void respond_channel(struct exporter_request *request, const struct hando
     exporter_respond_bytes(request, 200, "application/json", result->body, result->size);
 }
 
-static void respond_published(struct exporter_request *request, const struct handoff_result *result)
-{
-    exporter_respond_bytes(request, result->under_way ? 202 : 200, "application/json", result->body,
-                           result->size);
-}
+enum { EXPORTER_BOUND_CHANNELS_SIZE = 260 }; /* of `publish=`, and of `receive=`, with a comma */
 
 /* ---- channels that a token is bound to --------------------------------------------------------
  */
@@ -48,18 +45,23 @@ static bool may_use(const char *bound, const char *channel)
     return bound == NULL;
 }
 
-/* false: it may not, which was answered. */
-static bool check_bound(struct exporter_request *request, const char *bound, const char *detail)
+static void refuse_unbound(struct exporter_request *request, const char *detail,
+                           const char *allowed)
 {
-    const char *channel = exporter_request_input(request)->channel;
-    if (may_use(bound, channel))
-        return true;
     const struct exporter_problem problem = {.code = HANDOFF_ERR_FORBIDDEN,
                                              .detail = detail,
                                              .field = "channel",
-                                             .seen = channel,
-                                             .allowed = bound[0] != '\0' ? bound : "none"};
+                                             .seen = exporter_request_input(request)->channel,
+                                             .allowed = allowed[0] != '\0' ? allowed : "none"};
     exporter_respond_problem(request, &problem);
+}
+
+/* false: it may not, which was answered. */
+static bool check_bound(struct exporter_request *request, const char *bound, const char *detail)
+{
+    if (may_use(bound, exporter_request_input(request)->channel))
+        return true;
+    refuse_unbound(request, detail, bound);
     return false;
 }
 
@@ -81,16 +83,25 @@ static bool may_receive(struct exporter_request *request)
 static bool may_look_at_channel(struct exporter_request *request)
 {
     const char *channel = exporter_request_input(request)->channel;
-    return may_use(exporter_request_publish_channels(request), channel) || may_receive(request);
+    const char *publish = exporter_request_publish_channels(request);
+    const char *receive = exporter_request_receive_channels(request);
+    char allowed[2 * EXPORTER_BOUND_CHANNELS_SIZE];
+    if (may_use(publish, channel) || may_use(receive, channel))
+        return true;
+    snprintf(allowed, sizeof allowed, "%s%s%s", publish,
+             publish[0] != '\0' && receive[0] != '\0' ? "," : "", receive);
+    refuse_unbound(request,
+                   "the token allows neither publishing to this channel nor receiving from it "
+                   "(publish= and receive= in api.tokens_file)",
+                   allowed);
+    return false;
 }
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
 static void take_wait(struct exporter_request *request, struct handoff_ask *ask)
 {
-    struct exporter_preferences preferences = {.wait_s = -1};
-    if (exporter_request_header(request, "Prefer") != NULL)
-        exporter_read_prefer(exporter_request_header_list(request, "Prefer"), &preferences);
+    const struct exporter_preferences preferences = exporter_preferences_of(request);
     ask->wait_ms = preferences.wait_s > 0 ? preferences.wait_s * 1000 : 0;
 }
 
@@ -112,7 +123,8 @@ static bool names_what(struct exporter_request *request)
 static void publish_call(struct exporter_request *request, void *context,
                          const struct handoff_publish_options *options, struct handoff_ask *ask)
 {
-    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_published);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start(request, exporter_respond_preferred);
     if (pending != NULL)
         handoff_publish(channels_loop(request, context), options, ask, exporter_pending_call_done,
                         pending);

@@ -52,46 +52,10 @@ static void respond_handoff(struct exporter_request *request, const struct hando
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-static struct exporter_preferences preferences_of(struct exporter_request *request)
-{
-    struct exporter_preferences preferences = {.wait_s = -1};
-    if (exporter_request_header(request, "Prefer") != NULL) /* cheaper than to join several */
-        exporter_read_prefer(exporter_request_header_list(request, "Prefer"), &preferences);
-    return preferences;
-}
-
-/* What was preferred and done: respond-async only if the answer came before the end. */
-static void name_applied(const struct exporter_preferences *preferences, bool under_way, char *to,
-                         size_t size)
-{
-    const bool async = preferences->respond_async && under_way;
-    to[0] = '\0';
-    if (preferences->wait_s >= 0)
-        snprintf(to, size, "%swait=%" PRId64, async ? "respond-async, " : "", preferences->wait_s);
-    else if (async)
-        snprintf(to, size, "respond-async");
-}
-
-static void respond_sent(struct exporter_request *request, const struct handoff_result *result)
-{
-    const struct exporter_preferences preferences = preferences_of(request);
-    char applied[64];
-    struct exporter_reply reply = {
-        .status = result->under_way ? 202 : 200, /* a repeat with a key may find it settled */
-        .content_type = "application/json",
-        .bytes = result->body,
-        .length = result->size,
-        .body = EXPORTER_BODY_COPY};
-    name_applied(&preferences, result->under_way, applied, sizeof applied);
-    if (applied[0] != '\0')
-        reply.headers[0] = (struct exporter_header){"Preference-Applied", applied};
-    exporter_respond(request, &reply);
-}
-
 /* Seconds of a preference as the client takes them: 0 seconds is an answer at once. */
 static void take_preferences(struct exporter_request *request, struct handoff_ask *ask)
 {
-    const struct exporter_preferences preferences = preferences_of(request);
+    const struct exporter_preferences preferences = exporter_preferences_of(request);
     ask->respond_async = preferences.respond_async || preferences.wait_s == 0;
     ask->wait_ms = preferences.wait_s > 0 ? preferences.wait_s * 1000 : 0;
 }
@@ -105,7 +69,8 @@ void exporter_call_send_handoff(struct exporter_request *request, void *context)
 {
     struct handoff_ask ask = exporter_ask(request);
     take_preferences(request, &ask);
-    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_sent);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start(request, exporter_respond_preferred);
     if (pending == NULL)
         return;
     struct handoff_sending *sending =
@@ -118,7 +83,8 @@ void exporter_call_deliver_envelope(struct exporter_request *request, void *cont
 {
     struct handoff_ask ask = exporter_ask(request);
     take_preferences(request, &ask);
-    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_sent);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start(request, exporter_respond_preferred);
     if (pending != NULL)
         handoff_envelope_deliver(handoffs_loop(request, context),
                                  exporter_request_input(request)->id, &ask,

@@ -156,7 +156,7 @@ class Publishing(Case):
         self.addCleanup(slow.release)
         self.start({"code-generator": ack, "test-writer": slow})
         reply = self.post({"request": self.request()}, prefer="wait=1")
-        self.assertEqual(reply.status, 202, reply)
+        self.assertEqual((reply.status, reply.header("Preference-Applied")), (202, "wait=1"), reply)
         self.wait_for_states(reply.json()["id"], code_generator="acknowledged", test_writer="in_flight")
         with concurrent.futures.ThreadPoolExecutor() as pool:
             waiting = pool.submit(self.post, {"request": self.request()}, prefer="wait=60")
@@ -167,7 +167,7 @@ class Publishing(Case):
                          (200, {"acknowledged"}), reply)
 
     def test_an_assembled_envelope_is_published_once(self):
-        self.start({"code-generator": ack, "test-writer": ack})
+        self.start({"code-generator": ack, "test-writer": ack}, agents={"doc-writer": {}})
         draft = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="broadcast")).json()
         body = {"envelope_id": draft["id"], "receivers": ["test-writer", "code-generator"]}
         first = self.post(body)
@@ -175,9 +175,16 @@ class Publishing(Case):
         self.wait_for_states(draft["id"], code_generator="acknowledged", test_writer="acknowledged")
         again = self.post(body)
         self.assertEqual((again.status, again.json()), (200, self.publication(draft["id"])))
-        other = self.post(body, "other-work")
-        self.assertEqual((other.status, other.json()["code"]), (409, "conflict"), other)
+        self.assertEqual(self.post({**body, "receivers": ["test-writer"]}).json(), again.json())
+        for other in (self.post(body, "other-work"), self.post({**body, "receivers": ["doc-writer"]})):
+            self.assertEqual((other.status, other.json()["code"]), (409, "conflict"), other)
+        self.assertEqual(other.json()["seen"], "doc-writer")
         self.assertEqual(self.receivers["test-writer"].wait_for(1)[0].json(), draft)
+        for call, sent in (("/v1/envelopes/" + draft["id"] + "/deliver", {}),
+                           ("/v1/handoffs", self.request(target_agent="broadcast"))):
+            problem = self.caller.call("POST", call, sent).json()
+            self.assertEqual((problem["code"], problem["seen"]), ("unknown_agent", "broadcast"), problem)
+            self.assertIn("POST /v1/channels/{channel}/publish", problem["detail"])
         direct = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="test-writer")).json()
         refused = self.post({"envelope_id": direct["id"]})
         self.assertEqual((refused.status, refused.json()["field"]), (400, "envelope_id"), refused)
@@ -189,10 +196,21 @@ class Publishing(Case):
         again = self.publish(headers={"idempotency_key": "run-17", "prefer": "wait=20"})
         self.assertEqual(again["id"], first["id"])
         self.assertEqual(len(self.receivers["code-generator"].requests), 1)
-        other = self.post({"request": self.request(task_summary="Another")}, idempotency_key="run-17")
+        direct = {**self.request(), "target_agent": "code-generator"}
+        for other in (self.post({"request": self.request(task_summary="Another")}, idempotency_key="run-17"),
+                      self.post({"request": self.request(), "receivers": ["code-generator"]}, idempotency_key="run-17"),
+                      self.post({"request": self.request()}, "other-work", idempotency_key="run-17"),
+                      self.caller.call("POST", "/v1/handoffs", direct, idempotency_key="run-17")):
+            self.assertEqual((other.status, other.json()["code"]), (409, "idempotency_conflict"), other)
+            self.assertEqual(other.json()["publication"], self.publication(first["id"]))
+
+    def test_a_key_of_a_handoff_is_not_one_of_a_publication(self):
+        self.start({"code-generator": ack})
+        direct = {**self.request(), "target_agent": "code-generator"}
+        first = self.caller.call("POST", "/v1/handoffs", direct, idempotency_key="run-17").json()
+        other = self.post({"request": self.request()}, idempotency_key="run-17")
         self.assertEqual((other.status, other.json()["code"]), (409, "idempotency_conflict"), other)
-        elsewhere = self.post({"request": self.request()}, "other-work", idempotency_key="run-17")
-        self.assertEqual(elsewhere.status, 409, elsewhere)
+        self.assertEqual(other.json()["handoff"]["id"], first["id"])
 
     def test_concurrent_repeats_publish_once(self):
         self.start({"code-generator": ack, "test-writer": ack})
@@ -212,6 +230,7 @@ class Publishing(Case):
                 ({"request": self.request(target_agent="code-generator")}, CHANNEL, (400, "invalid_request")),
                 ({"request": self.request(task_summary=None)}, CHANNEL, (400, "invalid_request")),
                 ({"request": self.request(), "envelope_id": str(uuid.uuid4())}, CHANNEL, (400, "invalid_request")),
+                ({"request": self.request(), "receivers": []}, CHANNEL, (400, "invalid_request")),
                 ({"envelope_id": str(uuid.uuid4())}, CHANNEL, (404, "not_found")),
                 ({}, CHANNEL, (400, "invalid_request"))):
             with self.subTest(body=body, channel=channel):
@@ -219,6 +238,14 @@ class Publishing(Case):
                 self.assertEqual((reply.status, reply.json()["code"]), wanted, reply)
         near = self.post({"request": self.request()}, "oauth-migrations").json()
         self.assertEqual(near["allowed"], "oauth-migration (the nearest name)")
+        lost = str(uuid.uuid4())
+        for body in ({"envelope_id": lost}, {"envelope_id": "first"}):
+            problem = self.post(body).json()
+            self.assertEqual((problem["field"], problem["seen"]), ("envelope_id", body["envelope_id"]), problem)
+            self.assertIn("no envelope has this id", problem["detail"])
+        for one in (lost, "first"):
+            problem = self.caller.call("GET", f"/v1/channels/{CHANNEL}/publications/{one}").json()
+            self.assertIn("no publication has this id", problem["detail"])
         self.assertEqual(self.caller.call("GET", "/v1/handoffs").json()["items"], [])
 
     def test_a_long_request_is_prepared_on_a_worker(self):
@@ -627,6 +654,13 @@ class Access(Case):
                          ("forbidden", "channel", "other-work", CHANNEL), refused)
         self.bind("researcher", "publish= receive=other-work")
         self.assertEqual(answers("researcher"), {CHANNEL: [403] * 5, "other-work": [403, 200, 200, 200, 200]})
+        self.bind("researcher", "publish=other-work receive=third")
+        hidden = self.as_agent("researcher", "GET", f"/v1/channels/{CHANNEL}").json()
+        self.assertEqual((hidden["seen"], hidden["allowed"]), (CHANNEL, "other-work,third"), hidden)
+        self.assertIn("neither publishing", hidden["detail"])
+        foreign = self.as_agent("researcher", "DELETE", "/v1/channels/third/receivers/reviewer").json()
+        self.assertEqual((foreign["code"], foreign["seen"], foreign["allowed"]), ("forbidden", "reviewer", "researcher"))
+        self.bind("researcher", "publish= receive=other-work")
         self.assertEqual(self.as_agent("reviewer", "POST", f"/v1/channels/{CHANNEL}/publish", body).status, 202)
 
     def test_a_receiver_acknowledges_by_the_id_of_the_envelope(self):

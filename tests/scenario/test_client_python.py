@@ -810,8 +810,8 @@ class Documents(Case):
     def test_the_guide(self):
         receiver = self.enterContext(Receiver(ack))
         self.start({"reviewer": {"url": receiver.url}})
-        sending, assembling, receiving = self.printed_blocks("docs/clients.md")
-        self.check(sending + assembling)
+        sending, assembling, publishing, receiving = self.printed_blocks("docs/clients.md")
+        self.check(sending + assembling + publishing)
         self.daemon.write_config(config({"reviewer": {}}))
         self.daemon.reload()
         reviewer = self.start_program(receiving)

@@ -596,8 +596,9 @@ class Documents(Case):
     def test_the_guide(self):
         receiver = self.enterContext(Receiver(ack))
         self.start({"reviewer": {"url": receiver.url}})
-        sending, receiving = blocks((clients.TOP / "docs/clients.md").read_text(), "ts")
+        sending, publishing, receiving = blocks((clients.TOP / "docs/clients.md").read_text(), "ts")
         self.check(sending)
+        self.check(publishing)
         self.daemon.write_config(config({"reviewer": {}}))
         self.daemon.reload()
         reviewer = self.start_program(receiving)

@@ -38,6 +38,7 @@ class Subscribing(Case):
     def leave(self, agent, channel=CHANNEL):
         reply = self.caller.call("DELETE", f"/v1/channels/{channel}/receivers/{agent}")
         self.assertEqual((reply.status, reply.json()["subscribed"]), (200, False), reply)
+        return reply.json()
 
     def receivers_of(self, channel=CHANNEL):
         return {one["agent"]: (one["subscribed"], one["configured"], one["catching_up"])
@@ -101,7 +102,17 @@ class Receiving(Subscribing):
         self.assertEqual(names, [CHANNEL, "other-work", NEWS])
         self.leave("doc-writer", NEWS)
         self.assertEqual(self.post({"request": self.request()}, NEWS).json()["code"], "unknown_channel")
-        self.assertEqual(self.caller.call("DELETE", f"/v1/channels/{NEWS}/receivers/doc-writer").json()["code"], "not_found")
+        gone = self.caller.call("DELETE", f"/v1/channels/{NEWS}/receivers/doc-writer").json()
+        self.assertEqual(gone["code"], "unknown_channel")
+
+    def test_to_leave_again_is_harmless(self):
+        left = {"channel": CHANNEL, "agent": "doc-writer", "subscribed": False, "catching_up": False}
+        self.subscribe("doc-writer")
+        for _ in range(2):
+            self.assertEqual(self.leave("doc-writer"), left)
+        self.assertEqual(self.leave("reviewer"), {**left, "agent": "reviewer"})
+        gone = self.caller.call("DELETE", f"/v1/channels/{CHANNEL}/receivers/doc-writers").json()
+        self.assertEqual((gone["code"], gone["allowed"]), ("unknown_agent", "doc-writer (the nearest name)"))
 
     def test_subscriptions_survive_a_kill_and_a_reload(self):
         self.subscribe("doc-writer")
@@ -129,6 +140,7 @@ class Receiving(Subscribing):
         for agent, channel, body, code, field in (
                 ("nobody", CHANNEL, {}, "unknown_agent", "agent"),
                 ("doc-writer", CHANNEL, {"from": "yesterday"}, "invalid_request", "from"),
+                ("doc-writer", CHANNEL, {"from": "2126-11-20T10:00:00Z"}, "invalid_request", "from"),
                 ("doc-writer", CHANNEL, {"form": "all"}, "invalid_request", "form"),
                 ("doc-writer", "a%20b", {}, "invalid_request", "channel"),
                 ("doc-writer", "x" * 129, {}, "invalid_request", "channel")):
@@ -155,6 +167,23 @@ class CatchingUp(Subscribing):
         self.assertEqual(self.pull("doc-writer"), last["id"])
         self.assertIsNone(self.pull("doc-writer", 0))
         self.check_store()
+
+    def test_what_it_catches_up_with_is_pending_since_it_subscribed(self):
+        published = self.publication(self.publish()["id"])["published_at"]
+        eventually(lambda: self.channel()["code-generator"] == (0, 0), "it is acknowledged")
+        self.subscribe("doc-writer", **{"from": "all"})
+        eventually(lambda: self.channel()["doc-writer"] == (1, 0), "it is offered")
+
+        def oldest():
+            found = self.caller.call("GET", f"/v1/channels/{CHANNEL}").json()["receivers"]
+            return next(one["oldest_pending_at"] for one in found if one["agent"] == "doc-writer")
+        made = self.caller.call("GET", "/v1/handoffs?target=doc-writer").json()["items"][0]["created_at"]
+        self.assertEqual(oldest(), made)
+        self.assertGreater(made, published)
+        self.daemon.kill()
+        self.restart()
+        self.assertEqual(oldest(), made)
+        self.assertLess(self.feeds("handoff_channel_oldest_pending_seconds")["doc-writer"], 600)
 
     def test_from_a_time(self):
         self.publish()
@@ -527,6 +556,7 @@ class CommandLine(Subscribing):
         self.assertEqual([row[:4] for row in shown[1:]],
                          [[CHANNEL, "code-generator", "configured", "1"], [CHANNEL, "doc-writer", "yes", "1"]])
         self.assertIn(NEWS, self.ctl("list"))
+        self.assertEqual(self.ctl("subscribe", NEWS, "doc-writer", "-o", "name"), "doc-writer\n")
         self.assertEqual(self.ctl("unsubscribe", NEWS, "doc-writer"), f"doc-writer has left {NEWS}\n")
         self.ctl("show", NEWS, code=4)
         self.ctl("unsubscribe", NEWS, "doc-writer", code=4)
@@ -542,12 +572,12 @@ class PublishingByCommandLine(Subscribing):
     def test_a_request_is_published_to_all_or_to_some(self):
         done = self.ctl("publish", CHANNEL, "--from", "researcher", "--summary", "Research is complete", "--receiver",
                         "code-generator", "--receiver", "test-writer", "--wait", "20")
-        self.assertEqual(self.rows(done), [["code-generator", "acknowledged"], ["test-writer", "acknowledged"]])
+        self.assertEqual(self.rows(done), [["code-generator", "acknowledged", "1"], ["test-writer", "acknowledged", "1"]])
         identifier = done.split()[0]
         self.assertEqual(done.splitlines()[0], f"{identifier} is published to {CHANNEL}")
         self.assertEqual(self.publication(identifier)["source_agent"], "researcher")
         done = self.ctl("publish", CHANNEL, "--from", "researcher", "--summary", "More", "--wait", "20", code=1)
-        self.assertIn(["doc-writer", "parked"], self.rows(done))
+        self.assertIn(["doc-writer", "parked", "3", "exhausted"], self.rows(done))
 
     def test_a_repeat_with_a_key_is_the_first_publication(self):
         words = ("publish", CHANNEL, "--from", "researcher", "--summary", "Once", "--receiver", "code-generator",
@@ -557,7 +587,7 @@ class PublishingByCommandLine(Subscribing):
     def test_an_envelope_is_published(self):
         draft = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="broadcast")).json()["id"]
         done = self.ctl("publish", CHANNEL, "--envelope", draft, "--receiver", "test-writer")
-        self.assertEqual((done.split()[0], self.rows(done)), (draft, [["test-writer", "ready"]]))
+        self.assertEqual((done.split()[0], self.rows(done)), (draft, [["test-writer", "ready", "0"]]))
         self.ctl("publish", CHANNEL, "--receiver", "test-writer", code=2)
         self.ctl("publish", CHANNEL, "--envelope", draft, "--summary", "and a request", code=1)
 

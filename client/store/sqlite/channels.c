@@ -358,13 +358,15 @@ enum handoff_code handoff_store_list_publications(struct handoff_store *store,
     return code == HANDOFF_OK && !memory ? handoff_error_no_memory(error) : code;
 }
 
-/* By the handoffs that are live or parked, which are few, whatever the channel has seen. */
+/* By the handoffs that are live or parked, which are few, whatever the channel has seen. What a
+   subscriber catches up with has been pending since it was made, not since it was published. */
 static const char select_backlog[] =
     "SELECT p.channel, d.receiver, total(w.state < 4), total(w.state = 5),"
-    " coalesce(min(CASE WHEN w.state < 4 THEN p.at END), 0)"
+    " coalesce(min(CASE WHEN w.state < 4 THEN coalesce(e.created_at, p.at) END), 0)"
     " FROM (SELECT seq, state FROM handoffs WHERE state < 4"
     " UNION ALL SELECT seq, state FROM handoffs WHERE state = 5) w"
     " JOIN channel_deliveries d ON d.seq = w.seq JOIN publications p ON p.seq = d.publication"
+    " LEFT JOIN envelopes e ON e.seq = w.seq"
     " WHERE ?1 IS NULL OR p.channel = ?1 GROUP BY p.channel, d.receiver"
     " ORDER BY p.channel, d.receiver";
 

@@ -282,7 +282,7 @@ class AsyncChannel:
         if envelope is not None:
             members["envelope_id"] = _id(envelope)
         if receivers is not None:
-            members["receivers"] = list(receivers)
+            members["receivers"] = receivers if isinstance(receivers, str) else list(receivers)
         return await self.spine._run(calls.publish(self.name, members, idempotency_key, timeout))
 
     async def subscribe(self, agent: str, since: str = "now") -> Document:
