@@ -14,9 +14,9 @@
 #include "client/spine/mcp/session.h"
 #include "lib/base/check.h"
 
-static const char tools[] =
-    "{\"operations\":{\"get\":{\"tool\":\"g\",\"memories\":\"/m/0\"},\"put\":{\"tool\":\"p\"},"
-    "\"search\":{\"tool\":\"s\"}}}";
+static const char tools[] = "{\"operations\":{\"get\":{\"tool\":\"g\",\"arguments\":{\"i\":\"{id}"
+                            "\"},\"memories\":\"/m/0\"},\"put\":{\"tool\":\"p\"},"
+                            "\"search\":{\"tool\":\"s\",\"arguments\":{\"q\":\"{query}\"}}}}";
 
 static struct handoff_remote_table http_table, mcp_table;
 

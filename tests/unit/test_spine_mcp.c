@@ -106,9 +106,9 @@ static void test_values_stay_in_the_arguments(void **unused)
 static void test_a_tool_without_arguments_gets_none(void **unused)
 {
     (void)unused;
-    read_table(WITH("\"get\":{\"tool\":\"all\"}"));
+    read_table(WITH(ROW ",\"recent\":{\"tool\":\"all\"}"));
     const struct handoff_remote_values values = {.id = base_span_text("a")};
-    handoff_mcp_wire.compose(&table.rows[HANDOFF_REMOTE_GET], &values, &request);
+    handoff_mcp_wire.compose(&table.rows[HANDOFF_REMOTE_RECENT], &values, &request);
     assert_string_equal(request.body.data, "\"name\":\"all\",\"arguments\":{}");
 }
 
@@ -244,7 +244,7 @@ static void test_greetings_that_fail_say_why(void **unused)
 static void test_a_server_without_the_tool_of_get_is_none(void **unused)
 {
     (void)unused;
-    begin(WITH("\"get\":{\"tool\":\"other\"}"));
+    begin(WITH("\"get\":{\"tool\":\"other\",\"arguments\":{\"id\":\"{id}\"}}"));
     assert_int_equal(answer(200, RESULT("{\"supportedVersions\":[\"2026-07-28\"]}"), ""), MORE);
     assert_int_equal(answer(200, TOOLS, ""), HANDOFF_REMOTE_GREETING_FAILED);
     assert_greeting_fails("get and get_many");

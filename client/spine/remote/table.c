@@ -160,6 +160,44 @@ static enum handoff_code check_template(const struct handoff_remote_wire *wire, 
                                        error);
 }
 
+/* In a path it may be part of the text. */
+static bool says_placeholder(yyjson_val *value, const char *name)
+{
+    size_t i, n;
+    yyjson_val *key, *inner;
+    bool says = yyjson_is_str(value) && strstr(yyjson_get_str(value), name);
+    if (yyjson_is_arr(value)) {
+        yyjson_arr_foreach(value, i, n, inner) says = says || says_placeholder(inner, name);
+    } else if (yyjson_is_obj(value)) {
+        yyjson_obj_foreach(value, i, n, key, inner) says = says || says_placeholder(inner, name);
+    }
+    return says;
+}
+
+/* Without it, every request would be the same. */
+static enum handoff_code check_needed_placeholder(const struct handoff_remote_wire *wire,
+                                                  yyjson_val *object, const char *place,
+                                                  enum handoff_remote_operation operation,
+                                                  struct handoff_error *error)
+{
+    static const char *const needed[HANDOFF_REMOTE_OPERATIONS] = {
+        [HANDOFF_REMOTE_GET] = "{id}",
+        [HANDOFF_REMOTE_GET_MANY] = "{ids}",
+        [HANDOFF_REMOTE_SEARCH] = "{query}",
+        [HANDOFF_REMOTE_DELETE] = "{id}",
+    };
+    const char *name = needed[operation];
+    char allowed[64];
+    yyjson_val *path = yyjson_obj_get(object, "path");
+    if (!name || says_placeholder(path, name) ||
+        says_placeholder(yyjson_obj_get(object, wire->template_key), name))
+        return HANDOFF_OK;
+    snprintf(allowed, sizeof allowed, "%s in %s%s", name, path ? "path or " : "",
+             wire->template_key);
+    return handoff_remote_refuse_entry(place, "", "a placeholder is missing", yyjson_get_str(path),
+                                       allowed, error);
+}
+
 static enum handoff_code read_table_row(const struct handoff_remote_wire *wire, yyjson_val *object,
                                         const char *place, bool puts,
                                         struct handoff_remote_row *row, struct handoff_error *error)
@@ -198,6 +236,9 @@ static enum handoff_code read_table_operations(struct handoff_remote_table *tabl
             continue;
         snprintf(place, sizeof place, "operations.%s", operation_names[i]);
         code = read_table_row(wire, row, place, i == HANDOFF_REMOTE_PUT, &table->rows[i], error);
+        if (code == HANDOFF_OK)
+            code =
+                check_needed_placeholder(wire, row, place, (enum handoff_remote_operation)i, error);
     }
     if (code == HANDOFF_OK && !table->rows[HANDOFF_REMOTE_GET].exists &&
         !table->rows[HANDOFF_REMOTE_GET_MANY].exists)
