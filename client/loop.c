@@ -94,6 +94,7 @@ void handoff_loop_stop(struct handoff_loop *loop)
     handoff_client_cancel_assemblies(loop);
     handoff_followers_end(loop);
     handoff_lane_stop(loop->lane);
+    handoff_spine_leave(loop->client->spine, loop->lane->loop); /* no answer is waited for */
 }
 
 /* Only a loop of its own is driven from outside. */

@@ -2,7 +2,10 @@
 # variants: release asan
 """Memories behind an HTTP server: found, stored and deleted there; and a server that does anything but answer."""
 
+import contextlib
+import http.client
 import json
+import os
 import pathlib
 import re
 import ssl
@@ -347,6 +350,31 @@ class Trouble(Case):
         self.assertTrue(waiting.is_alive())
         self.server.release.set()
         waiting.join()
+
+    def test_a_stop_does_not_wait_for_a_silent_one(self):
+        for connections in (1, 8):  # by the thread of the spine, and by the loops
+            with self.subTest(connections=connections):
+                self.start(timeout="1m", connections=connections)
+                kept = self.chain.hand("researcher", "analyst", new_chain=True)
+                self.server.trouble = self.server.silent
+                waiting = [threading.Thread(target=self.hand_or_be_refused) for _ in range(20)]
+                for thread in waiting:
+                    thread.start()
+                eventually(lambda: self.server.asked("/facts"), "the spine is asked")
+                self.daemon.terminate()
+                self.assertEqual(self.daemon.wait(30), 0)  # the time of the spine is 60 s
+                for thread in waiting:
+                    thread.join()
+                self.server.release.set()
+                os.truncate(self.daemon.log_path, 0)
+                self.daemon.start()
+                self.assertEqual(self.chain.call("GET", f"/v1/handoffs/{kept['id']}").json()["task_id"], kept["task_id"])
+
+    def hand_or_be_refused(self):
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self.chain.call("POST", "/v1/handoffs", {
+                "source_agent": "researcher", "target_agent": "coder", "task_id": "task-silent", "task_summary": "wait",
+                "memory_ids": ["ms-1"], "new_chain": True})
 
 
 if __name__ == "__main__":

@@ -301,7 +301,79 @@ static bool resend_if_forgotten(struct handoff_remote_exchange *exchange,
     return true;
 }
 
+/* ---- giving up ------------------------------------------------------------------------------- */
+
+static void end_without_answer(struct handoff_remote_exchange *exchange,
+                               struct handoff_remote_request *request)
+{
+    request->failure = "the sidecar is stopping";
+    request->own = HANDOFF_FAULT_TIME;
+    if (request->easy)
+        handoff_remote_transfer_end(exchange, request, CURLE_OK);
+    handoff_remote_end_request(exchange, request);
+}
+
+static struct handoff_remote_request *waiting_request_of(struct handoff_remote_exchange *exchange,
+                                                         const struct base_mailbox *mailbox)
+{
+    struct handoff_remote_request *request;
+    STAILQ_FOREACH (request, &exchange->waiting, entry) {
+        if (request->call->mailbox == mailbox)
+            return request;
+    }
+    return NULL;
+}
+
+static struct handoff_remote_request *running_request_of(struct handoff_remote_exchange *exchange,
+                                                         const struct base_mailbox *mailbox)
+{
+    struct handoff_remote_request *request;
+    TAILQ_FOREACH (request, &exchange->running, place) {
+        if (request->call->mailbox == mailbox)
+            return request;
+    }
+    return NULL;
+}
+
+/* A call that makes more requests when some have ended has them ended, too. */
+static void give_up_calls(struct handoff_remote_exchange *exchange,
+                          const struct base_mailbox *mailbox)
+{
+    struct handoff_remote_request *request;
+    do {
+        while ((request = waiting_request_of(exchange, mailbox))) {
+            STAILQ_REMOVE(&exchange->waiting, request, handoff_remote_request, entry);
+            end_without_answer(exchange, request);
+        }
+        while ((request = running_request_of(exchange, mailbox)))
+            end_without_answer(exchange, request);
+    } while (waiting_request_of(exchange, mailbox));
+}
+
+void handoff_remote_exchange_give_up(struct handoff_remote_exchange *exchange,
+                                     struct base_mailbox *mailbox)
+{
+    struct handoff_remote_call *call = base_calloc(1, sizeof *call);
+    if (!call)
+        return;
+    call->gives_up = true;
+    call->mailbox = mailbox;
+    handoff_remote_send_home(exchange, call);
+}
+
 /* ---- the thread ------------------------------------------------------------------------------ */
+
+static void take_call(struct handoff_remote_exchange *exchange, struct handoff_remote_call *call)
+{
+    if (call->gives_up) {
+        give_up_calls(exchange, call->mailbox);
+        base_free(call);
+    } else if (call->answered) {
+        end_call(exchange, call);
+    } else {
+        handoff_remote_begin_requests_of(exchange, call);
+    }
+}
 
 static bool take_calls(struct handoff_remote_exchange *exchange)
 {
@@ -313,10 +385,7 @@ static bool take_calls(struct handoff_remote_exchange *exchange)
     pthread_mutex_unlock(&exchange->lock);
     while ((call = TAILQ_FIRST(&taken))) {
         TAILQ_REMOVE(&taken, call, entry);
-        if (call->answered)
-            end_call(exchange, call);
-        else
-            handoff_remote_begin_requests_of(exchange, call);
+        take_call(exchange, call);
     }
     return !closing;
 }
@@ -550,7 +619,7 @@ bool handoff_remote_exchange_submit(struct handoff_remote_exchange *exchange,
         return false;
     struct handoff_remote_exchange *lane = handoff_remote_lane_of(exchange, call->mailbox);
     call->deadline_ns = handoff_remote_now_ns() + exchange->options.timeout_ms * 1000000;
-    call->probes = call->greets = call->failed = call->answered = false;
+    call->probes = call->greets = call->failed = call->answered = call->gives_up = false;
     if (lane)
         handoff_remote_lane_take(lane, call);
     else

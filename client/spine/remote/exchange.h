@@ -108,6 +108,7 @@ struct handoff_remote_call {
     size_t bytes; /* of the answers to its requests, so far */
     bool probes, greets;
     bool answered; /* all requests have ended: they wait for the thread to read the answers */
+    bool gives_up; /* it has no requests: all calls with its mailbox end */
     TAILQ_ENTRY(handoff_remote_call) entry; /* of those to be taken up; of those of a lane */
 };
 
@@ -167,6 +168,11 @@ void handoff_remote_exchange_close(struct handoff_remote_exchange **exchange);
 void handoff_remote_exchange_join(struct handoff_remote_exchange *exchange, struct base_loop *loop);
 void handoff_remote_exchange_leave(struct handoff_remote_exchange *exchange,
                                    struct base_loop *loop);
+
+/* The calls with that mailbox end now, without an answer, as the process does; those that are
+   submitted later do not. Any thread. Out of memory, they end at their deadlines. */
+void handoff_remote_exchange_give_up(struct handoff_remote_exchange *exchange,
+                                     struct base_mailbox *mailbox);
 
 /* On the thread of the mailbox. false: the server is left alone for now, and nothing is done. */
 bool handoff_remote_exchange_submit(struct handoff_remote_exchange *exchange,

@@ -181,7 +181,9 @@ static void join_remote(struct handoff_spine *spine, struct base_loop *loop)
 
 static void leave_remote(struct handoff_spine *spine, struct base_loop *loop)
 {
-    handoff_remote_exchange_leave(handoff_remote_spine_of(spine)->exchange, loop);
+    struct handoff_remote_exchange *exchange = handoff_remote_spine_of(spine)->exchange;
+    handoff_remote_exchange_leave(exchange, loop);
+    handoff_remote_exchange_give_up(exchange, &loop->mailbox);
 }
 
 static const char *lacks_of_remote(struct handoff_spine *spine)
