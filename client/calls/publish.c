@@ -29,6 +29,7 @@
 #include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
+#include "lib/base/members.h"
 #include "lib/base/memory.h"
 
 enum { PUBLISHING_MAGIC = 0x7075626e, PREPARED_ON_LOOP = 64 * 1024, PREPARED_IN_MS = 30 * 1000 };
@@ -810,12 +811,19 @@ static void stored_was_read_to_publish(struct handoff_stored_to_publish *stored)
 
 /* ---- preparing a request --------------------------------------------------------------------- */
 
-static struct base_span find_publisher(const struct publishing *publishing, yyjson_val *request)
+/* The publisher is who calls, else whom the request names, else whom the configuration does.
+   false: out of memory. */
+static bool keep_publisher(struct publishing *publishing, struct base_span named)
 {
-    if (publishing->caller.data)
-        return publishing->caller;
-    struct base_span named = base_json_span(yyjson_obj_get(request, "source_agent"));
-    return named.data ? named : publishing->sender;
+    struct base_span source = publishing->caller;
+    if (!source.data)
+        source = named.data ? named : publishing->sender;
+    const char *copy =
+        base_arena_copy(&publishing->arena, source.data ? source.data : "", source.size);
+    publishing->source = base_span(copy, source.size);
+    if (copy)
+        leave_out_source(publishing);
+    return copy != NULL;
 }
 
 /* What a request for a channel may say of its target, or nothing. */
@@ -841,12 +849,12 @@ static void write_broadcast_target(struct base_buffer *out, const char *channel)
 }
 
 /* Most requests name no target: then its bytes go behind the target as they are. */
-static void insert_broadcast(struct base_buffer *out, yyjson_val *request, struct base_span text,
+static void insert_broadcast(struct base_buffer *out, bool is_empty, struct base_span text,
                              const char *channel)
 {
     const char *brace = memchr(text.data, '{', text.size), *rest = brace + 1;
     write_broadcast_target(out, channel);
-    if (yyjson_obj_size(request) > 0)
+    if (!is_empty)
         base_buffer_byte(out, ',');
     base_buffer_append(out, rest, text.size - (size_t)(rest - text.data));
 }
@@ -891,10 +899,33 @@ static enum handoff_code write_prepared(struct publishing *publishing, yyjson_va
     if (yyjson_obj_get(request, "target_agent") || yyjson_obj_get(request, "channel"))
         write_broadcast(&body, request, publishing->channel.name);
     else
-        insert_broadcast(&body, request, publishing->body, publishing->channel.name);
+        insert_broadcast(&body, yyjson_obj_size(request) == 0, publishing->body,
+                         publishing->channel.name);
     publishing->body = base_buffer_span(&body);
     const bool identified = publishing->key.size == 0 || identify_publication(publishing, request);
     return body.failed || !identified ? handoff_error_no_memory(error) : HANDOFF_OK;
+}
+
+/* Most requests have neither a key nor a target, and need not be read twice. True: it is prepared,
+   or has failed. */
+static bool prepare_plain_request(struct publishing *publishing)
+{
+    static const char *const names[] = {"source_agent", "target_agent", "channel"};
+    struct base_span values[3];
+    size_t members;
+    if (publishing->key.size > 0 ||
+        !base_json_find_members(publishing->body, names, values, 3, &members) || values[1].data ||
+        values[2].data)
+        return false;
+    struct base_span source = base_json_plain_string(values[0]);
+    if (values[0].data && !source.data)
+        return false;
+    struct base_buffer body = {.arena = &publishing->arena};
+    insert_broadcast(&body, members == 0, publishing->body, publishing->channel.name);
+    publishing->body = base_buffer_span(&body);
+    if (!keep_publisher(publishing, source) || body.failed)
+        handoff_error_no_memory(&publishing->problem);
+    return true;
 }
 
 /* What is no JSON, or no object, is left as it is, and refused by its assembly. Any thread. */
@@ -902,6 +933,8 @@ static void prepare_request(struct publishing *publishing)
 {
     yyjson_doc *doc;
     struct handoff_error *error = &publishing->problem;
+    if (prepare_plain_request(publishing))
+        return;
     enum handoff_code code =
         base_json_read_in(&publishing->arena, publishing->body, "body", &doc, error);
     if (code != HANDOFF_OK && code != HANDOFF_ERR_OUT_OF_MEMORY)
@@ -911,16 +944,11 @@ static void prepare_request(struct publishing *publishing)
     yyjson_val *request = yyjson_doc_get_root(doc);
     if (!yyjson_is_obj(request))
         return;
-    struct base_span source = find_publisher(publishing, request);
-    const char *copy =
-        base_arena_copy(&publishing->arena, source.data ? source.data : "", source.size);
-    publishing->source = base_span(copy, source.size);
-    if (copy)
-        leave_out_source(publishing);
-    code = copy ? HANDOFF_OK : handoff_error_no_memory(error);
-    if (code == HANDOFF_OK)
+    if (keep_publisher(publishing, base_json_span(yyjson_obj_get(request, "source_agent"))))
         code = check_member(request, "target_agent",
                             handoff_reserved_name(HANDOFF_RESERVED_BROADCAST), error);
+    else
+        code = handoff_error_no_memory(error);
     if (code == HANDOFF_OK)
         code = check_member(request, "channel", publishing->channel.name, error);
     if (code == HANDOFF_OK)

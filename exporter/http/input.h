@@ -26,7 +26,7 @@ struct exporter_input {
     /* of the body */
     struct base_arena arena; /* owns all of it */
     yyjson_doc *doc;
-    struct base_buffer document;      /* the request within it, as a text; empty: none */
+    struct base_span document;        /* the request within it, as a text; absent: none */
     struct base_span shortened;       /* what is left without ignored fields; absent: all */
     struct handoff_warnings warnings; /* of those fields */
     struct handoff_error error;       /* what is wrong with it */

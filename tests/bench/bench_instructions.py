@@ -3,7 +3,7 @@
 """User-space instructions per handoff: one handoff of 8 KiB again and again, counted by callgrind.
 
     bench_instructions.py [--beside BUILD_DIR]... [--connections N,N] [--handoffs N] [--rounds N]
-                          [--durability full|none] [--profile DIR] [--json FILE]
+                          [--durability full|none] [--published] [--profile DIR] [--json FILE]
 
 Counts do not depend on how busy the machine is, so a change of a few percent shows in a minute where
 times would need an hour. Each build gets a new daemon under callgrind, in turns, with nginx as the
@@ -14,6 +14,7 @@ and turns of a loop are cut differently than under real load; for that there is 
 
 --beside   a build tree to compare with, such as /path/to/other/build/release; the ratio is to the
            last one named
+--published  publications to a channel with that one receiver, in place of single handoffs
 --profile  keep callgrind's output there, for callgrind_annotate
 """
 
@@ -38,6 +39,8 @@ SELF = os.environ["HANDOFF_BINARY_DIR"]
 numbers = itertools.count()  # of tasks
 WARM_UP = 50  # handoffs for each connection to begin with, at least this many in all
 ANSWER_SECONDS = 120
+HEADERS = {"Content-Type": "application/json", "Prefer": f"wait={ANSWER_SECONDS}"}
+SINGLE, PUBLICATION = "/v1/handoffs", "/v1/channels/news/publish"
 
 
 def callgrind(folder):
@@ -57,21 +60,21 @@ def total(path):
     return int(found.group(1))
 
 
-def send(connection, body, tickets):
+def send(connection, path, body, tickets):
     """Hands off while there are tickets, over one connection that stays open."""
     while True:
         try:
             number = tickets.get_nowait()
         except queue.Empty:
             return
-        connection.request("POST", "/v1/handoffs", load.of_task(body, number), {"Content-Type": "application/json"})
+        connection.request("POST", path, load.of_task(body, number), HEADERS)
         answer = connection.getresponse()
         told = answer.read()
         if answer.status != 200:
             raise RuntimeError(f"answered {answer.status}: {told[:200]}")
 
 
-def send_all(open_connections, body, count):
+def send_all(open_connections, path, body, count):
     """Sends `count` handoffs over all of the connections at once; every one is answered 200."""
     tickets, failures = queue.SimpleQueue(), []
     for _ in range(count):
@@ -79,7 +82,7 @@ def send_all(open_connections, body, count):
 
     def run(connection):
         try:
-            send(connection, body, tickets)
+            send(connection, path, body, tickets)
         except Exception as failure:  # pylint: disable=broad-except
             failures.append(failure)
 
@@ -97,17 +100,27 @@ def connect(daemon, count):
             for _ in range(count)]
 
 
+def published(body):
+    """The same request, to a channel."""
+    request = json.loads(body)
+    del request["target_agent"]
+    return json.dumps({"request": request})
+
+
 def count_once(build, receiver, connections, options):
-    """Instructions per handoff of one new daemon."""
-    body = load.handoff(0)
+    """Instructions per handoff, or publication, of one new daemon."""
+    path, body, sections = SINGLE, load.handoff(0), {}
+    if options.published:
+        path, body = PUBLICATION, published(body)
+        sections = {"channels": {"news": {"receivers": ["coder"]}}}
     program = str(pathlib.Path(build) / "exporter" / "handoff-exporter")
     with tempfile.TemporaryDirectory(prefix="handoff-bench-") as folder:
         with Ours(options.durability, receiver.url, program=program,
-                  wrapper=callgrind(folder)) as daemon:
+                  wrapper=callgrind(folder), sections=sections) as daemon:
             senders = connect(daemon, connections)
-            send_all(senders, body, max(WARM_UP, 2 * connections))
+            send_all(senders, path, body, max(WARM_UP, 2 * connections))
             control(daemon, "--zero")
-            send_all(senders, body, options.handoffs)
+            send_all(senders, path, body, options.handoffs)
             control(daemon, "--dump")
             dump = pathlib.Path(folder) / "callgrind.out.1"
             instructions = total(dump)
@@ -150,6 +163,7 @@ def parse_options():
     parser.add_argument("--handoffs", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--durability", choices=("full", "none"), default="none")
+    parser.add_argument("--published", action="store_true")
     parser.add_argument("--profile", metavar="DIR", type=pathlib.Path)
     parser.add_argument("--json", metavar="FILE")
     return parser.parse_args()

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/store/channels.h"
 #include "client/store/handoffs.h"
 #include "client/store/parties.h"
 #include "client/store/sqlite/migrate.h"
@@ -669,6 +670,150 @@ static void test_tasks_are_known_after_a_restart(void **state)
     assert_false(may_know("task-"));
 }
 
+/* ---- publications ---------------------------------------------------------------------------- */
+
+enum { RECEIVERS = 3 };
+static const char *const receivers[RECEIVERS] = {"coder", "tester", "writer"};
+
+static size_t ndone;
+
+static void count_done(struct handoff_store_job *job)
+{
+    assert_int_equal(job->error.code, HANDOFF_OK);
+    ndone++;
+}
+
+static void join(struct handoff_store_unit *unit, struct base_mailbox *mailbox,
+                 struct handoff_store_job *job)
+{
+    job->unit = unit;
+    job->mailbox = mailbox;
+    job->done = count_done;
+}
+
+static void join_delivery(struct handoff_store_accept *accept, const struct made *of,
+                          const struct handoff_store_put_envelope *put, const char *receiver)
+{
+    static const char nothing[] = "{}";
+    *accept = (struct handoff_store_accept){
+        .put = {.id = base_uuid_make(&ids),
+                .task_id = put->task_id,
+                .created_ms = put->created_ms,
+                .shares = of->id,
+                .parents = &of->id,
+                .nparents = 1,
+                .hop = 1,
+                .contribution = base_span_text(nothing)},
+        .publication = of->id,
+        .source = put->source,
+        .asked_target = base_span_text(receiver),
+        .standing = {.state = HANDOFF_STATE_READY, .target = base_span_text(receiver)}};
+    memcpy(accept->put.digest, put->digest, sizeof put->digest);
+}
+
+/* In one commit, to all receivers. */
+static struct made publish(struct made deliveries[RECEIVERS])
+{
+    struct base_uuid parents[4];
+    struct base_mailbox mailbox;
+    struct handoff_store_unit unit = {0};
+    struct handoff_store_accept accepts[RECEIVERS];
+    struct handoff_store_publish publish = {
+        .channel = base_span_text("news"), .source = base_span_text("planner"), .at_ms = 100};
+    struct made made = made_with(&(struct wanted){.source = "planner"}, &publish.put, parents);
+    publish.put.source = publish.source;
+    publish.put.target = base_span_text("broadcast");
+    publish.put.contribution = base_span_text(made.text);
+    publish.deliveries = RECEIVERS;
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    join(&unit, &mailbox, &publish.put.job);
+    handoff_store_publish(fixture.store, &publish);
+    for (size_t i = 0; i < RECEIVERS; i++) {
+        join_delivery(&accepts[i], &made, &publish.put, receivers[i]);
+        join(&unit, &mailbox, &accepts[i].put.job);
+        handoff_store_accept(fixture.store, &accepts[i]);
+    }
+    ndone = 0;
+    handoff_store_submit_unit(fixture.store, &unit, NULL);
+    while (ndone < RECEIVERS + 1)
+        base_mailbox_wait(&mailbox, -1);
+    base_mailbox_free(&mailbox);
+    temp_envelope_free(&publish.put);
+    made.seq = publish.seq;
+    for (size_t i = 0; i < RECEIVERS; i++)
+        deliveries[i] = (struct made){
+            .id = accepts[i].put.id, .seq = accepts[i].seq, .hop = 1, .root = accepts[i].root};
+    return made;
+}
+
+static int64_t count_addressed(void)
+{
+    int64_t count;
+    struct handoff_db *db = handoff_store_reader(fixture.store, &fixture.error);
+    assert_non_null(db);
+    assert_int_equal(
+        handoff_db_number(db, "SELECT count(*) FROM addressed", &count, &fixture.error),
+        HANDOFF_OK);
+    handoff_store_reader_done(fixture.store, db);
+    return count;
+}
+
+static void test_receivers_continue_their_deliveries_of_a_task_that_is_not_listed(void **state)
+{
+    struct made deliveries[RECEIVERS];
+    (void)state;
+    const struct made publication = publish(deliveries);
+    assert_int_equal(count_addressed(), 0);
+    for (size_t i = 0; i < RECEIVERS; i++) {
+        ASSERT_CONTINUED(receivers[i], &deliveries[i]);
+        assert_memory_equal(&deliveries[i].root, &publication.id, sizeof publication.id);
+    }
+    assert_true(find_continued("task", "planner")->began_it);
+    assert_false(find_continued("task", "stranger")->is_party);
+    settle(&deliveries[1], HANDOFF_STATE_READY, "substitute");
+    ASSERT_CONTINUED("substitute", &deliveries[1]);
+    ASSERT_CONTINUED("tester", &deliveries[1]);
+    assert_int_equal(count_addressed(), 0);
+    assert_sound();
+}
+
+static void test_what_continues_a_delivery_lists_the_publication_with_all_others(void **state)
+{
+    struct made deliveries[RECEIVERS];
+    (void)state;
+    publish(deliveries);
+    const struct made next = accept(
+        (struct wanted){.source = "coder", .target = "reviewer", .parents = {&deliveries[0]}});
+    assert_true(count_addressed() > 0);
+    ASSERT_CONTINUED("reviewer", &next);
+    ASSERT_CONTINUED("coder", &deliveries[0]);
+    ASSERT_CONTINUED("tester", &deliveries[1]);
+    ASSERT_CONTINUED("writer", &deliveries[2]);
+    assert_sound();
+}
+
+static void test_a_publication_in_a_listed_task_is_listed(void **state)
+{
+    struct made first[RECEIVERS], second[RECEIVERS];
+    (void)state;
+    publish(first);
+    publish(second);
+    for (size_t i = 0; i < RECEIVERS; i++)
+        ASSERT_CONTINUED(receivers[i], &second[i], &first[i]);
+    assert_sound();
+}
+
+static void test_a_delivery_that_another_task_continues_is_still_the_newest(void **state)
+{
+    struct made deliveries[RECEIVERS];
+    (void)state;
+    publish(deliveries);
+    accept((struct wanted){.task = "other", .parents = {&deliveries[0]}});
+    ASSERT_CONTINUED("coder", &deliveries[0]); /* as the newest, where none is open */
+    ASSERT_CONTINUED("tester", &deliveries[1]);
+    assert_sound();
+}
+
 /* ---- retention --------------------------------------------------------------------------------
  */
 
@@ -1036,6 +1181,10 @@ int main(void)
         WITH_STORE(test_an_alternate_that_lost_it_again_has_nothing_to_continue),
         WITH_STORE(test_an_alternate_that_was_tried_may_go_on_where_nothing_is_open),
         WITH_STORE(test_a_list_that_lacks_an_agent_is_noticed),
+        WITH_STORE(test_receivers_continue_their_deliveries_of_a_task_that_is_not_listed),
+        WITH_STORE(test_what_continues_a_delivery_lists_the_publication_with_all_others),
+        WITH_STORE(test_a_publication_in_a_listed_task_is_listed),
+        WITH_STORE(test_a_delivery_that_another_task_continues_is_still_the_newest),
         WITH_STORE(test_what_a_request_continues_is_found_in_any_task_in_as_many_steps),
         WITH_STORE(test_a_task_may_be_known_from_its_first_commit_on),
         WITH_STORE(test_tasks_are_known_after_a_restart),

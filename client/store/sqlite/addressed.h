@@ -10,12 +10,13 @@
  * tasks that have been listed, in the order of the question, with one more row for each envelope
  * whose agent is ''; the first of those is the task's first envelope.
  *
- * A task is listed when its second envelope comes. Most tasks have one, and names of tasks come in
- * no order: a row for each would cost a page of the WAL for each handoff (task_index.h). A task
- * that is not listed has at most one envelope, which the view answers for.
+ * A task is listed when its second envelope comes, those of deliveries not counted. Most tasks have
+ * one, and names of tasks come in no order: a row for each would cost a page of the WAL for each
+ * handoff (task_index.h). A task that is not listed has at most one envelope, or one publication
+ * and its deliveries, which the view answers for.
  *
- * What changes later comes into the table in the same commits: by triggers, but for the three
- * changes that are told below.
+ * What changes later comes into the table in the same commits: by triggers, but for the changes
+ * that are told below.
  */
 #ifndef HANDOFF_STORE_SQLITE_ADDRESSED_H
 #define HANDOFF_STORE_SQLITE_ADDRESSED_H
@@ -25,7 +26,7 @@
 /* Of what was just stored, so that nothing continues it and no attempt was made. */
 struct handoff_addressees {
     struct base_span asked, given; /* often the same */
-    bool more_follow; /* in this transaction; so the task is listed with its first envelope */
+    bool of_publication;           /* a delivery, which lists no task */
 };
 
 /* Writer thread, in the transaction that stores the envelope, behind its contribution and its
@@ -36,10 +37,9 @@ enum handoff_code handoff_addressed_add(struct handoff_db *db, int64_t seq,
                                         const struct handoff_addressees *to,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Likewise of the first envelope of a task, where more follow. */
-enum handoff_code handoff_addressed_begin(struct handoff_db *db, int64_t seq,
-                                          struct base_span task_id,
-                                          const struct handoff_addressees *to,
+/* Writer thread, before retention leaves nothing of the envelope but its contribution: its task is
+   listed, since what a task that is not listed has is looked for among envelopes. */
+enum handoff_code handoff_addressed_leave(struct handoff_db *db, int64_t seq,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Writer thread, in the transaction that gave the envelope a handoff, replaced it, or stored an
@@ -48,8 +48,10 @@ enum handoff_code handoff_addressed_begin(struct handoff_db *db, int64_t seq,
 enum handoff_code handoff_addressed_anew(struct handoff_db *db, int64_t seq,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Rows that the table has and should not, or has not and should; tasks that should be listed. */
-enum handoff_code handoff_addressed_count_wrong(struct handoff_db *db, int64_t *wrong,
+/* Rows that the table has and should not, or has not and should; tasks that should be listed.
+   has_channels: the schema has deliveries of publications. */
+enum handoff_code handoff_addressed_count_wrong(struct handoff_db *db, bool has_channels,
+                                                int64_t *wrong,
                                                 struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

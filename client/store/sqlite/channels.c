@@ -62,14 +62,12 @@ static enum handoff_code refuse_published(const struct base_uuid *id, struct han
                              text);
 }
 
-/* A task with deliveries is listed. */
 static enum handoff_code list_published(struct handoff_db *db, int64_t seq,
                                         const struct handoff_store_publish *publish,
                                         struct handoff_error *error)
 {
     const struct handoff_addressees to = {.asked = publish->put.target,
-                                          .given = publish->put.target,
-                                          .more_follow = publish->deliveries > 0};
+                                          .given = publish->put.target};
     return handoff_envelope_list(db, seq, publish->put.task_id, &to, error);
 }
 
@@ -119,6 +117,19 @@ static enum handoff_code finish_undelivered(struct handoff_db *db, int64_t seq,
     return handoff_db_do(db, update, error);
 }
 
+/* For its deliveries. Of what was stored before, other rows may say more. */
+static void note_published(struct handoff_db *db, int64_t seq,
+                           const struct handoff_store_put_envelope *put)
+{
+    struct handoff_db_published *published = &db->published;
+    *published = (struct handoff_db_published){.seq = seq,
+                                               .id = put->id,
+                                               .cut_at = put->cut_at,
+                                               .cut_size = put->cut_size,
+                                               .is_first = put->nparents == 0};
+    memcpy(published->digest, put->digest, sizeof published->digest);
+}
+
 static enum handoff_code run_publish(struct handoff_store_job *job, struct handoff_db *db,
                                      struct handoff_error *error)
 {
@@ -130,6 +141,8 @@ static enum handoff_code run_publish(struct handoff_store_job *job, struct hando
     if (code != HANDOFF_OK || known)
         return code;
     code = insert_publication(db, seq, publish, error);
+    if (code == HANDOFF_OK && !publish->stored)
+        note_published(db, seq, &publish->put);
     if (code == HANDOFF_OK)
         code = handoff_key_insert(db, publish->source, publish->idempotency_key, seq,
                                   publish->request_digest, error);
@@ -187,43 +200,66 @@ enum handoff_code handoff_delivery_row_insert(struct handoff_db *db,
         accept->late ? reopen_publication(db, &accept->publication, error) : HANDOFF_OK;
     if (code != HANDOFF_OK)
         return code;
-    sqlite3_stmt *insert =
-        handoff_db_statement(db,
-                             "INSERT INTO channel_deliveries (seq, publication, receiver)"
-                             " SELECT ?1, seq, ?3 FROM envelopes WHERE id = ?2",
-                             error);
+    sqlite3_stmt *insert = handoff_db_statement(
+        db,
+        "INSERT INTO channel_deliveries (seq, publication, receiver)"
+        " SELECT ?1, p.seq, ?3 FROM"
+        " (SELECT coalesce(?4, (SELECT seq FROM envelopes WHERE id = ?2)) AS seq) p"
+        " WHERE p.seq IS NOT NULL",
+        error);
     if (!insert)
         return handoff_db_failure(db, NULL);
+    const struct handoff_db_published *published =
+        handoff_db_find_published(db, &accept->publication);
     sqlite3_bind_int64(insert, 1, accept->seq);
     sqlite3_bind_blob(insert, 2, accept->publication.bytes, sizeof accept->publication.bytes,
                       SQLITE_STATIC);
     handoff_db_bind_text(insert, 3, accept->asked_target);
+    if (published)
+        sqlite3_bind_int64(insert, 4, published->seq);
     return handoff_db_do(db, insert, error);
 }
 
 /* A count, so that the end of a delivery costs the same with two receivers and with a thousand. The
-   write of an end may be repeated, and counts once. */
-static const char count_down[] =
-    "UPDATE publications SET unfinished = unfinished - 1"
-    " WHERE seq = (SELECT publication FROM channel_deliveries WHERE seq = ?1)"
-    " AND (SELECT finished_at FROM envelope_state WHERE seq = ?1) = 0"
-    " RETURNING seq, unfinished, shelf";
+   write of an end may be repeated, and counts once. Read before it is written: an update that
+   returns its row makes a table for that. */
+static const char select_unfinished[] =
+    "SELECT p.seq, p.unfinished, p.shelf FROM channel_deliveries d"
+    " JOIN publications p ON p.seq = d.publication JOIN envelope_state s ON s.seq = d.seq"
+    " WHERE d.seq = ?1 AND s.finished_at = 0";
 
-/* *ended: the publication whose last delivery it was; 0: there is none. */
-static enum handoff_code count_delivery_down(struct handoff_db *db, int64_t seq, int64_t *ended,
-                                             bool *kept, struct handoff_error *error)
+/* What a delivery is of, as of before its end. */
+struct unfinished_publication {
+    int64_t seq; /* 0: the delivery had ended */
+    int64_t deliveries;
+    bool kept;
+};
+
+static enum handoff_code find_unfinished(struct handoff_db *db, int64_t delivery,
+                                         struct unfinished_publication *found,
+                                         struct handoff_error *error)
 {
-    *ended = 0;
-    *kept = false;
-    sqlite3_stmt *update = handoff_db_statement(db, count_down, error);
+    *found = (struct unfinished_publication){0};
+    sqlite3_stmt *select = handoff_db_statement(db, select_unfinished, error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(select, 1, delivery);
+    if (handoff_db_row(select))
+        *found = (struct unfinished_publication){.seq = sqlite3_column_int64(select, 0),
+                                                 .deliveries = sqlite3_column_int64(select, 1),
+                                                 .kept = sqlite3_column_int64(select, 2) > 0};
+    return handoff_db_end(db, select, error);
+}
+
+static enum handoff_code count_delivery_down(struct handoff_db *db, int64_t publication,
+                                             struct handoff_error *error)
+{
+    sqlite3_stmt *update = handoff_db_statement(
+        db, "UPDATE publications SET unfinished = unfinished - 1 WHERE seq = ?1", error);
     if (!update)
         return handoff_db_failure(db, NULL);
-    sqlite3_bind_int64(update, 1, seq);
-    if (handoff_db_row(update) && sqlite3_column_int64(update, 1) == 0) {
-        *ended = sqlite3_column_int64(update, 0);
-        *kept = sqlite3_column_int64(update, 2) > 0;
-    }
-    return handoff_db_end(db, update, error);
+    sqlite3_bind_int64(update, 1, publication);
+    return handoff_db_do(db, update, error);
 }
 
 /* A millisecond later than its last delivery, so that retention comes to that one first. */
@@ -243,13 +279,15 @@ static enum handoff_code finish_publication(struct handoff_db *db, int64_t seq, 
 enum handoff_code handoff_delivery_row_over(struct handoff_db *db, int64_t seq, int64_t over_ms,
                                             struct handoff_error *error)
 {
-    int64_t ended;
-    bool kept;
-    enum handoff_code code = count_delivery_down(db, seq, &ended, &kept, error);
-    if (code != HANDOFF_OK || ended == 0)
+    struct unfinished_publication of;
+    enum handoff_code code = find_unfinished(db, seq, &of, error);
+    if (code != HANDOFF_OK || of.seq == 0)
         return code;
-    return kept ? handoff_shelves_put(db, ended, over_ms + 1, error)
-                : finish_publication(db, ended, over_ms, error);
+    code = count_delivery_down(db, of.seq, error);
+    if (code != HANDOFF_OK || of.deliveries > 1)
+        return code;
+    return of.kept ? handoff_shelves_put(db, of.seq, over_ms + 1, error)
+                   : finish_publication(db, of.seq, over_ms, error);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */

@@ -150,6 +150,12 @@ static enum handoff_code find_parent(struct handoff_db *db, const struct base_uu
                                      bool is_edit, struct found_envelope *parent,
                                      struct handoff_error *error)
 {
+    const struct handoff_db_published *published = handoff_db_find_published(db, id);
+    if (published && published->is_first) {
+        *parent =
+            (struct found_envelope){.seq = published->seq, .root = *id, .has_contribution = true};
+        return HANDOFF_OK;
+    }
     enum handoff_code code = find_by_id(db, id, parent, error);
     if (code == HANDOFF_OK && parent->seq == 0)
         return parent_is_gone(id, error);
@@ -334,6 +340,8 @@ static enum handoff_code make_orphan(struct handoff_db *db, int64_t seq, int64_t
                                      struct handoff_error *error)
 {
     enum handoff_code code = handoff_contribution_keep_body(db, seq, error);
+    if (code == HANDOFF_OK)
+        code = handoff_addressed_leave(db, seq, error);
     if (code == HANDOFF_OK)
         code = do_with(db,
                        "UPDATE contributions SET (id, task_id, created_at, digest) ="

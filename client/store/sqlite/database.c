@@ -278,6 +278,13 @@ static size_t statement_slot(struct handoff_db *db, const char *text)
     return slot;
 }
 
+const struct handoff_db_published *handoff_db_find_published(const struct handoff_db *db,
+                                                             const struct base_uuid *id)
+{
+    const struct handoff_db_published *published = &db->published;
+    return published->seq != 0 && memcmp(&published->id, id, sizeof *id) == 0 ? published : NULL;
+}
+
 sqlite3_stmt *handoff_db_statement(struct handoff_db *db, const char *text,
                                    struct handoff_error *error)
 {

@@ -20,7 +20,9 @@
 #include <stdint.h>
 
 #include "client/handoff.h"
+#include "lib/base/sha256.h"
 #include "lib/base/span.h"
+#include "lib/base/uuid.h"
 
 enum { HANDOFF_DB_STATEMENTS = 256 };
 
@@ -35,6 +37,16 @@ struct handoff_db_follower {
     void *context;
 };
 
+/* The publication that the writer's transaction has just stored: its deliveries, which come next,
+   need not look for it. seq 0: none. */
+struct handoff_db_published {
+    int64_t seq;
+    struct base_uuid id;
+    uint8_t digest[BASE_SHA256_BYTES];
+    int64_t cut_at, cut_size; /* of its body */
+    bool is_first;            /* it has no parent, so it is its own root */
+};
+
 struct handoff_db {
     unsigned magic;
     sqlite3 *sqlite;
@@ -46,6 +58,7 @@ struct handoff_db {
     struct handoff_known_tasks *known_tasks;    /* likewise: told of each that is written */
     const struct handoff_db_follower *follower; /* likewise: told of its transactions, or NULL */
     const struct handoff_retention_clock *retention_clock; /* likewise: the time of what finishes */
+    struct handoff_db_published published;                 /* likewise */
     struct {
         const char *text; /* the literal's address is the key */
         sqlite3_stmt *statement;
@@ -94,6 +107,10 @@ enum handoff_code handoff_db_do(struct handoff_db *db, sqlite3_stmt *statement,
    byte. */
 enum handoff_code handoff_db_save_wal(struct handoff_db *db,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* On the writer's: NULL unless the transaction has just published this. */
+const struct handoff_db_published *handoff_db_find_published(const struct handoff_db *db,
+                                                             const struct base_uuid *id);
 
 /* Undoes a transaction that is still open; some failures have undone it already. */
 void handoff_db_roll_back(struct handoff_db *db);

@@ -34,11 +34,24 @@ struct shared_body {
     int64_t cut_at, cut_size;
 };
 
+static void lend_shared_body(struct shared_body *shared, int64_t seq, int64_t cut_at,
+                             int64_t cut_size)
+{
+    snprintf(shared->text, sizeof shared->text, "@%lld", (long long)seq);
+    shared->cut_at = cut_at;
+    shared->cut_size = cut_size;
+}
+
 static enum handoff_code find_shared_body(struct handoff_db *db,
                                           const struct handoff_store_put_envelope *put,
                                           struct shared_body *shared, struct handoff_error *error)
 {
     char id[BASE_UUID_TEXT];
+    const struct handoff_db_published *published = handoff_db_find_published(db, &put->shares);
+    if (published && memcmp(published->digest, put->digest, sizeof put->digest) == 0) {
+        lend_shared_body(shared, published->seq, published->cut_at, published->cut_size);
+        return HANDOFF_OK;
+    }
     sqlite3_stmt *find = handoff_db_statement(
         db, "SELECT seq, cut_at, cut_size FROM envelopes WHERE id = ?1 AND digest = ?2", error);
     if (!find)
@@ -46,12 +59,9 @@ static enum handoff_code find_shared_body(struct handoff_db *db,
     sqlite3_bind_blob(find, 1, put->shares.bytes, sizeof put->shares.bytes, SQLITE_STATIC);
     sqlite3_bind_blob(find, 2, put->digest, sizeof put->digest, SQLITE_STATIC);
     const bool found = handoff_db_row(find);
-    if (found) {
-        snprintf(shared->text, sizeof shared->text, "@%lld",
-                 (long long)sqlite3_column_int64(find, 0));
-        shared->cut_at = sqlite3_column_int64(find, 1);
-        shared->cut_size = sqlite3_column_int64(find, 2);
-    }
+    if (found)
+        lend_shared_body(shared, sqlite3_column_int64(find, 0), sqlite3_column_int64(find, 1),
+                         sqlite3_column_int64(find, 2));
     enum handoff_code code = handoff_db_end(db, find, error);
     if (code != HANDOFF_OK || found)
         return code;
@@ -182,10 +192,7 @@ enum handoff_code handoff_envelope_list(struct handoff_db *db, int64_t seq,
     const bool is_known = may_be_known(db, task_id);
     if (db->known_tasks)
         handoff_known_tasks_add(db->known_tasks, task_id);
-    if (is_known)
-        return handoff_addressed_add(db, seq, task_id, to, error);
-    return to && to->more_follow ? handoff_addressed_begin(db, seq, task_id, to, error)
-                                 : HANDOFF_OK;
+    return is_known ? handoff_addressed_add(db, seq, task_id, to, error) : HANDOFF_OK;
 }
 
 static enum handoff_code run_put_envelope(struct handoff_store_job *job, struct handoff_db *db,

@@ -176,7 +176,8 @@ static enum handoff_code list_accepted(struct handoff_db *db,
                                        struct handoff_error *error)
 {
     const struct handoff_addressees to = {.asked = accept->asked_target,
-                                          .given = accept->standing.target};
+                                          .given = accept->standing.target,
+                                          .of_publication = is_of_publication(accept)};
     return accept->stored ? handoff_addressed_anew(db, accept->seq, error)
                           : handoff_envelope_list(db, accept->seq, accept->put.task_id, &to, error);
 }

@@ -253,7 +253,8 @@ static enum handoff_code check_ledger(struct handoff_db *db, struct handoff_stor
             " OR c.seq NOT IN (SELECT parent FROM lineage) END",
             &stray, error);
     if (code == HANDOFF_OK)
-        code = handoff_addressed_count_wrong(db, &wrong, error);
+        code = handoff_addressed_count_wrong(db, report->version >= HANDOFF_SCHEMA_CHANNELS, &wrong,
+                                             error);
     if (lost > 0)
         note(report, "an envelope's ledger lacks one of its ancestors", "");
     if (stray > 0)

@@ -324,9 +324,20 @@ static const char select_newest[] =
     " LEFT JOIN contributions c ON c.seq = a.seq"
     " WHERE a.task_id = ?1 AND a.agent = ?2 AND a.open = 0 ORDER BY a.seq DESC LIMIT 1";
 
-/* Of a task that is not listed (addressed.h) there is one. */
+/* Of a task that is not listed (addressed.h) there is one, but for deliveries. */
 static const char select_only[] = "SELECT id FROM envelopes WHERE seq = ?1"
                                   " AND ?2 IN (SELECT agent FROM addresses WHERE seq = ?1)";
+
+/* Or it is a publication: of its deliveries, those in which the agent may have been addressed, and
+   of each whether it was. One after the other, since SQLite would make the whole view for all. */
+static const char select_deliveries[] =
+    "SELECT d.seq FROM channel_deliveries d JOIN handoffs h ON h.seq = d.seq"
+    " WHERE d.publication = ?1 AND (?2 IN (h.asked_target, h.target)"
+    " OR EXISTS (SELECT 1 FROM attempts a WHERE a.seq = d.seq AND a.target = ?2))"
+    " ORDER BY d.seq DESC";
+static const char select_delivery_if[] =
+    "SELECT id FROM envelopes WHERE seq = ?1"
+    " AND EXISTS (SELECT 1 FROM addresses WHERE seq = ?1 AND agent = ?2 AND open = ?3)";
 
 /* The first that retention has left, orphans as well. */
 static const char select_first[] =
@@ -349,6 +360,51 @@ static enum handoff_code read_only_one(struct handoff_db *db, int64_t seq, struc
     sqlite3_bind_int64(select, 1, seq);
     handoff_db_bind_text(select, 2, agent);
     return read_ids(db, select, arena, ids, error);
+}
+
+static enum handoff_code read_delivery_if(struct handoff_db *db, int64_t seq,
+                                          struct base_span agent, bool open,
+                                          struct base_arena *arena, struct ids *ids,
+                                          struct handoff_error *error)
+{
+    sqlite3_stmt *select = handoff_db_statement(db, select_delivery_if, error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(select, 1, seq);
+    handoff_db_bind_text(select, 2, agent);
+    sqlite3_bind_int(select, 3, open);
+    return read_ids(db, select, arena, ids, error);
+}
+
+/* All that are open, or the newest that is not. */
+static enum handoff_code read_deliveries(struct handoff_db *db, int64_t publication,
+                                         struct base_span agent, bool open,
+                                         struct base_arena *arena, struct ids *ids,
+                                         struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_OK;
+    sqlite3_stmt *select = handoff_db_statement(db, select_deliveries, error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(select, 1, publication);
+    handoff_db_bind_text(select, 2, agent);
+    while (code == HANDOFF_OK && (open || ids->count == 0) && handoff_db_row(select))
+        code =
+            read_delivery_if(db, sqlite3_column_int64(select, 0), agent, open, arena, ids, error);
+    enum handoff_code end = handoff_db_end(db, select, code == HANDOFF_OK ? error : NULL);
+    return code == HANDOFF_OK ? end : code;
+}
+
+static enum handoff_code read_unlisted(struct handoff_db *db, int64_t first, struct base_span agent,
+                                       struct base_arena *arena, struct ids *ids,
+                                       struct handoff_error *error)
+{
+    enum handoff_code code = read_only_one(db, first, agent, arena, ids, error);
+    if (code == HANDOFF_OK && ids->count == 0)
+        code = read_deliveries(db, first, agent, true, arena, ids, error);
+    if (code == HANDOFF_OK && ids->count == 0)
+        code = read_deliveries(db, first, agent, false, arena, ids, error);
+    return code;
 }
 
 static enum handoff_code read_addressed(struct handoff_db *db, const char *text,
@@ -435,7 +491,7 @@ static enum handoff_code read_continued(struct handoff_db *db, struct base_span 
     if (code != HANDOFF_OK || !continued->is_known)
         return code;
     if (!first.task_is_listed)
-        code = read_only_one(db, first.seq, agent, arena, &ids, error);
+        code = read_unlisted(db, first.seq, agent, arena, &ids, error);
     else
         code = read_addressed(db, select_open, task_id, agent, arena, &ids, error);
     if (code == HANDOFF_OK && first.task_is_listed && ids.count == 0)

@@ -511,6 +511,14 @@ static const char *const steps[] = {
     "ALTER TABLE subscriptions ADD COLUMN newer INTEGER NOT NULL DEFAULT 0;"
     "UPDATE subscriptions SET newer = (SELECT coalesce(max(seq), 0) + 1 FROM envelopes);"
     "CREATE INDEX subscriptions_dropped ON subscriptions (channel) WHERE dropped > 0;",
+
+    /* 29: an update of a key's column makes a table for what it finds, also where that is nothing,
+       as of a task that is not listed */
+    "DROP TRIGGER addressed_continued;"
+    "CREATE TRIGGER addressed_continued AFTER INSERT ON lineage"
+    "  WHEN EXISTS (SELECT 1 FROM addressed WHERE seq = new.parent AND open = 1)"
+    "  AND (SELECT handed_off FROM contributions WHERE seq = new.child) BEGIN"
+    "  UPDATE addressed SET open = 0 WHERE seq = new.parent AND open = 1; END;",
 };
 
 int handoff_migrate_newest(void)

@@ -345,6 +345,7 @@ static struct base_mail *take_group(struct handoff_store *store, bool *stopping)
 static enum handoff_code begin_transaction(struct handoff_db *db, struct handoff_error *error)
 {
     sqlite3_stmt *statement = handoff_db_statement(db, "BEGIN IMMEDIATE", error);
+    db->published = (struct handoff_db_published){0};
     if (db->follower)
         db->follower->begun(db->follower->context);
     return statement ? handoff_db_do(db, statement, error) : handoff_db_failure(db, NULL);
