@@ -9,19 +9,19 @@ struct rest {
     const char *at, *end;
 };
 
-static bool is_blank(char byte)
+static bool is_json_blank(char byte)
 {
     return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
 }
 
 static void skip_blanks(struct rest *rest)
 {
-    while (rest->at < rest->end && is_blank(*rest->at))
+    while (rest->at < rest->end && is_json_blank(*rest->at))
         rest->at++;
 }
 
 /* Past the byte, and blanks before it. False: another one comes. */
-static bool take(struct rest *rest, char byte)
+static bool take_byte(struct rest *rest, char byte)
 {
     skip_blanks(rest);
     if (rest->at == rest->end || *rest->at != byte)
@@ -69,7 +69,7 @@ static bool skip_brackets(struct rest *rest)
 static bool skip_number_or_word(struct rest *rest)
 {
     const char *first = rest->at;
-    while (rest->at < rest->end && !is_blank(*rest->at) && !memchr(",}]\"{[:", *rest->at, 7))
+    while (rest->at < rest->end && !is_json_blank(*rest->at) && !memchr(",}]\"{[:", *rest->at, 7))
         rest->at++;
     return rest->at > first;
 }
@@ -79,9 +79,9 @@ static bool skip_json_value(struct rest *rest, struct base_span *text)
     skip_blanks(rest);
     const char *first = rest->at;
     bool skipped;
-    if (take(rest, '"'))
+    if (take_byte(rest, '"'))
         skipped = skip_string(rest);
-    else if (take(rest, '{') || take(rest, '['))
+    else if (take_byte(rest, '{') || take_byte(rest, '['))
         skipped = skip_brackets(rest);
     else
         skipped = skip_number_or_word(rest);
@@ -90,7 +90,7 @@ static bool skip_json_value(struct rest *rest, struct base_span *text)
 }
 
 /* Absent: it has escapes, or is none. */
-static struct base_span read_name(struct rest *rest)
+static struct base_span read_member_name(struct rest *rest)
 {
     struct base_span text;
     skip_blanks(rest);
@@ -113,18 +113,18 @@ bool base_json_find_members(struct base_span object, const char *const *names,
     for (size_t i = 0; i < count; i++)
         values[i] = base_span(NULL, 0);
     *members = 0;
-    if (!object.data || !take(&rest, '{'))
+    if (!object.data || !take_byte(&rest, '{'))
         return false;
-    if (take(&rest, '}'))
+    if (take_byte(&rest, '}'))
         return true;
     do {
-        struct base_span name = read_name(&rest), value;
-        if (!name.data || !take(&rest, ':') || !skip_json_value(&rest, &value))
+        struct base_span name = read_member_name(&rest), value;
+        if (!name.data || !take_byte(&rest, ':') || !skip_json_value(&rest, &value))
             return false;
         keep_member(name, value, names, values, count);
         ++*members;
-    } while (take(&rest, ','));
-    return take(&rest, '}');
+    } while (take_byte(&rest, ','));
+    return take_byte(&rest, '}');
 }
 
 struct base_span base_json_plain_string(struct base_span value)

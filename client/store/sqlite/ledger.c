@@ -377,10 +377,10 @@ static enum handoff_code read_delivery_if(struct handoff_db *db, int64_t seq,
 }
 
 /* All that are open, or the newest that is not. */
-static enum handoff_code read_deliveries(struct handoff_db *db, int64_t publication,
-                                         struct base_span agent, bool open,
-                                         struct base_arena *arena, struct ids *ids,
-                                         struct handoff_error *error)
+static enum handoff_code read_unlisted_deliveries(struct handoff_db *db, int64_t publication,
+                                                  struct base_span agent, bool open,
+                                                  struct base_arena *arena, struct ids *ids,
+                                                  struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_OK;
     sqlite3_stmt *select = handoff_db_statement(db, select_deliveries, error);
@@ -401,9 +401,9 @@ static enum handoff_code read_unlisted(struct handoff_db *db, int64_t first, str
 {
     enum handoff_code code = read_only_one(db, first, agent, arena, ids, error);
     if (code == HANDOFF_OK && ids->count == 0)
-        code = read_deliveries(db, first, agent, true, arena, ids, error);
+        code = read_unlisted_deliveries(db, first, agent, true, arena, ids, error);
     if (code == HANDOFF_OK && ids->count == 0)
-        code = read_deliveries(db, first, agent, false, arena, ids, error);
+        code = read_unlisted_deliveries(db, first, agent, false, arena, ids, error);
     return code;
 }
 
