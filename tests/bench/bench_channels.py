@@ -3,7 +3,7 @@
 """Publications of 8 KiB to 1, 10 and 100 receivers, beside single handoffs, NATS JetStream and Redis streams.
 
     bench_channels.py [--rounds N] [--seconds S] [--receivers N,N] [--connections N] [--rivals NAME,NAME]
-                      [--beside BUILD_DIR] [--only-backlog] [--json FILE]
+                      [--beside BUILD_DIR] [--only-backlog] [--behind N] [--json FILE]
 
 A publisher sends the next publication when all receivers have acknowledged the one before. There are as many publishers as
 connections, and with many receivers fewer, so that at most ten deliveries for each connection are in progress. Our load is wrk, our receivers are nginx, which acknowledges by header. NATS and Redis get the same
@@ -16,6 +16,10 @@ to its share of the envelope, before and after a restart (goal: 512 bytes), and 
 store alone. And the CPU of a poll with its acknowledgement where most of what waits is in the store, to that where all of
 it is in memory.
 
+And 10,000 publications (--behind) that an agent catches up
+with, by four connections that poll and acknowledge, while others get a publication each 10 ms: how long these wait for the
+acknowledgement of theirs, as a ratio to the same before and after, when nobody catches up.
+
 What is counted are deliveries that were acknowledged. The rivals take turns, and a ratio is the median over rounds of
 those to the single handoffs of the same round. Exits with 1 if a goal is missed: at one receiver as many deliveries as
 single handoffs, at 10 and more 1.5 times as many. The stores are under $TMPDIR or /tmp, which should be a real disk.
@@ -24,11 +28,14 @@ single handoffs, at 10 and more 1.5 times as many. The stores are under $TMPDIR 
 import argparse
 import concurrent.futures
 import http.client
+import itertools
 import json
 import pathlib
 import statistics
 import sys
 import tempfile
+import threading
+import time
 
 import load
 from harness.agents import daemon_with
@@ -45,6 +52,8 @@ OURS = "synced before it is delivered, and before an acknowledgement is told"
 NAMES = {SINGLE: "ours, single handoffs", CHANNEL: "ours, a channel", "nats": Nats.NAME, "redis": Redis.NAME}
 DURABILITY = {SINGLE: OURS, CHANNEL: OURS, "nats": Nats.DURABILITY, "redis": Redis.DURABILITY}
 AWAY, WAITING = 10, 1000  # receivers, and publications that wait for each
+PULLERS, PAUSE, QUIET = 4, 0.01, 5  # of the one that catches up; seconds between publications, and of them beside nothing
+TASKS = itertools.count()
 WAIT = 30  # seconds in which all receivers have acknowledged
 
 
@@ -128,10 +137,10 @@ def bytes_waiting(daemon, before, publications):
     return (memory_bytes(daemon.process.pid) - before) / (AWAY * publications) - load.BODY / AWAY
 
 
-def publish_to_the_absent(daemon):
+def publish_to_the_absent(daemon, count=WAITING):
     connection = http.client.HTTPConnection(daemon.api.address, timeout=WAIT)
-    for number in range(WAITING):
-        body = load.of_task(publication(number % load.BODIES), number)
+    for number in range(count):
+        body = load.of_task(publication(number % load.BODIES), next(TASKS))
         connection.request("POST", "/v1/channels/news/publish", body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         if answer.status != 202:
@@ -228,6 +237,95 @@ def measure_catching_up(rounds):
     return found
 
 
+def pull(daemon, stop, acknowledged, failures):
+    """All that waits in the inbox of the agent that was away, one after the other."""
+    connection = http.client.HTTPConnection(daemon.api.address, timeout=WAIT)
+
+    def call(method, path):
+        connection.request(method, path)
+        answer = connection.getresponse()
+        answer.read()
+        return answer
+
+    try:
+        while not stop.is_set() and (answer := call("GET", "/v1/agents/away/inbox")).status == 200:
+            acked = call("POST", f"/v1/handoffs/{answer.headers['Handoff-Id']}/ack")
+            if acked.status != 200:
+                raise RuntimeError(f"answered {acked.status}")
+            acknowledged.append(time.monotonic())
+    except Exception as failure:  # pylint: disable=broad-except
+        failures.append(failure)
+    finally:
+        connection.close()
+
+
+def latencies(daemon, goes_on):
+    """Of publications to the receiver that is there, every 10 ms: until it has acknowledged, in milliseconds."""
+    connection = http.client.HTTPConnection(daemon.api.address, timeout=WAIT)
+    headers = {"Content-Type": "application/json", "Prefer": f"wait={WAIT}"}
+    found = []
+    while goes_on():
+        request = json.loads(publication(len(found) % load.BODIES))
+        body = load.of_task(json.dumps({**request, "receivers": ["here"]}), next(TASKS))
+        begun = time.perf_counter()
+        connection.request("POST", "/v1/channels/news/publish", body, headers)
+        answer = connection.getresponse()
+        told = json.loads(answer.read())
+        if [one["state"] for one in told["deliveries"]] != ["acknowledged"]:
+            raise SystemExit(f"answered {answer.status}: {told}")
+        found.append(1000 * (time.perf_counter() - begun))
+        time.sleep(PAUSE)
+    connection.close()
+    return found
+
+
+def quiet_latencies(daemon):
+    until = time.monotonic() + QUIET
+    return latencies(daemon, lambda: time.monotonic() < until)
+
+
+def catch_up_beside(daemon, count):
+    """The latencies meanwhile, and how many the one that was away acknowledged in a second."""
+    stop, acknowledged, failures = threading.Event(), [], []
+    pullers = [threading.Thread(target=pull, args=(daemon, stop, acknowledged, failures)) for _ in range(PULLERS)]
+    begun = time.monotonic()
+    for puller in pullers:
+        puller.start()
+    try:
+        found = latencies(daemon, lambda: any(puller.is_alive() for puller in pullers))
+    finally:
+        stop.set()
+        for puller in pullers:
+            puller.join()
+    if failures or len(acknowledged) < count:
+        raise SystemExit(f"{len(acknowledged)} of {count} were acknowledged; {failures}")
+    return found, len(acknowledged) / (max(acknowledged) - begun)
+
+
+def share_of(times, share):
+    return sorted(times)[int(len(times) * share)]
+
+
+def measure_behind(nginx, count, program):
+    """What others wait while one catches up, to what they wait otherwise."""
+    agents = {"here": {"url": nginx.url, "token_budget": 1000000}, "away": {"token_budget": 1000000}}
+    with Ours("full", None, program=program, sections={
+            "agents": agents, "channels": {"news": {"receivers": list(agents)}}}) as daemon:
+        quiet_latencies(daemon)  # until all is warm
+        publish_to_the_absent(daemon, count)
+        before = quiet_latencies(daemon)
+        beside, rate = catch_up_beside(daemon, count)
+        quiet = before + quiet_latencies(daemon)
+    found = {"caught_up_per_second": rate}
+    for name, share in (("p50", 0.5), ("p99", 0.99)):
+        found[name] = {"ms": share_of(beside, share), "otherwise_ms": share_of(quiet, share)}
+        found[name]["ratio"] = found[name]["ms"] / found[name]["otherwise_ms"]
+    print(f"\none catches up with {count:,}, {rate:,.0f}/s; others until theirs is acknowledged: "
+          + ", ".join(f"{name} {found[name]['ms']:.1f} ms, {found[name]['ratio']:.2f} of otherwise"
+                      for name in ("p50", "p99")), flush=True)
+    return found
+
+
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -237,6 +335,7 @@ def parse_options():
     parser.add_argument("--rivals", default=",".join(NAMES), type=lambda text: text.split(","))
     parser.add_argument("--beside", metavar="BUILD_DIR", help="measure the daemon of this build tree")
     parser.add_argument("--only-backlog", action="store_true")
+    parser.add_argument("--behind", type=int, default=10000, help="publications that one catches up with; 0: none")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     if options.only_backlog:
@@ -259,6 +358,9 @@ def main():
             goal = GOALS.get(receivers, 1.5)
             if CHANNEL in summary and summary[CHANNEL]["ratio"] < goal:
                 missed.append(f"{receivers} receivers: {summary[CHANNEL]['ratio']:.2f} of {goal}")
+        if options.behind:
+            program = options.beside and str(pathlib.Path(options.beside) / "exporter" / "handoff-exporter")
+            result["behind"] = measure_behind(nginx, options.behind, program)
     result["backlog"] = measure_backlog()
     missed += [f"{name} backlog: {found:,.0f} bytes of {BACKLOG_GOAL}" for name, found in result["backlog"].items()
                if found > BACKLOG_GOAL]
