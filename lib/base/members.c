@@ -14,6 +14,12 @@ static bool is_json_blank(char byte)
     return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
 }
 
+static bool is_punctuation(char byte)
+{
+    return byte == ',' || byte == ':' || byte == '"' || byte == '{' || byte == '}' || byte == '[' ||
+           byte == ']';
+}
+
 static void skip_blanks(struct rest *rest)
 {
     while (rest->at < rest->end && is_json_blank(*rest->at))
@@ -69,7 +75,7 @@ static bool skip_brackets(struct rest *rest)
 static bool skip_number_or_word(struct rest *rest)
 {
     const char *first = rest->at;
-    while (rest->at < rest->end && !is_json_blank(*rest->at) && !memchr(",}]\"{[:", *rest->at, 7))
+    while (rest->at < rest->end && !is_json_blank(*rest->at) && !is_punctuation(*rest->at))
         rest->at++;
     return rest->at > first;
 }

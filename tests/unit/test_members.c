@@ -105,7 +105,7 @@ static void test_finds_what_a_reader_finds(void **state)
                                         "[{}]", "\"\\\\\"",  "{\"b\":{}}", "-0.5"};
     enum { PARTS = sizeof parts / sizeof *parts };
     (void)state;
-    for (size_t i = 0; i < PARTS * PARTS; i++) {
+    for (size_t i = 0; i < (size_t)PARTS * PARTS; i++) {
         char text[128];
         struct base_span values[2];
         size_t members;

@@ -717,7 +717,7 @@ static struct made publish(struct made deliveries[RECEIVERS])
     struct base_uuid parents[4];
     struct base_mailbox mailbox;
     struct handoff_store_unit unit = {0};
-    struct handoff_store_accept accepts[RECEIVERS];
+    struct handoff_store_accept *accepts = calloc(RECEIVERS, sizeof *accepts);
     struct handoff_store_publish publish = {
         .channel = base_span_text("news"), .source = base_span_text("planner"), .at_ms = 100};
     struct made made = made_with(&(struct wanted){.source = "planner"}, &publish.put, parents);
@@ -725,6 +725,7 @@ static struct made publish(struct made deliveries[RECEIVERS])
     publish.put.target = base_span_text("broadcast");
     publish.put.contribution = base_span_text(made.text);
     publish.deliveries = RECEIVERS;
+    assert_non_null(accepts);
     assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
     join(&unit, &mailbox, &publish.put.job);
     handoff_store_publish(fixture.store, &publish);
@@ -743,6 +744,7 @@ static struct made publish(struct made deliveries[RECEIVERS])
     for (size_t i = 0; i < RECEIVERS; i++)
         deliveries[i] = (struct made){
             .id = accepts[i].put.id, .seq = accepts[i].seq, .hop = 1, .root = accepts[i].root};
+    free(accepts);
     return made;
 }
 
