@@ -147,7 +147,7 @@ static yyjson_val *request_within(const struct exporter_input *input, const char
     return NULL;
 }
 
-/* As it stands in the body, which costs a fraction of writing it anew. */
+/* As it is in the body, which costs a fraction of writing it anew. */
 static enum handoff_code find_request_within(struct exporter_input *input)
 {
     struct base_buffer text = {.arena = &input->arena};

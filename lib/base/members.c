@@ -36,7 +36,7 @@ static bool take_byte(struct rest *rest, char byte)
     return true;
 }
 
-/* A quote ends a string unless an odd number of backslashes stands before it. */
+/* A quote ends a string unless an odd number of backslashes comes before it. */
 static bool is_escaped(const char *quote, const char *first)
 {
     const char *at = quote;

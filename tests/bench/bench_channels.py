@@ -18,7 +18,7 @@ it is in memory.
 
 And 10,000 publications (--behind) that an agent catches up
 with, by four connections that poll and acknowledge, while others get a publication each 10 ms: how long these wait for the
-acknowledgement of theirs, as a ratio to the same before and after, when nobody catches up.
+acknowledgement of theirs, as a ratio to the same before and after.
 
 What is counted are deliveries that were acknowledged. The rivals take turns, and a ratio is the median over rounds of
 those to the single handoffs of the same round. Exits with 1 if a goal is missed: at one receiver as many deliveries as
@@ -238,7 +238,7 @@ def measure_catching_up(rounds):
 
 
 def pull(daemon, stop, acknowledged, failures):
-    """All that waits in the inbox of the agent that was away, one after the other."""
+    """All that waits in the inbox of the agent that catches up, one after the other."""
     connection = http.client.HTTPConnection(daemon.api.address, timeout=WAIT)
 
     def call(method, path):
@@ -260,7 +260,7 @@ def pull(daemon, stop, acknowledged, failures):
 
 
 def latencies(daemon, goes_on):
-    """Of publications to the receiver that is there, every 10 ms: until it has acknowledged, in milliseconds."""
+    """Of publications to the other receiver, every 10 ms: until it has acknowledged, in milliseconds."""
     connection = http.client.HTTPConnection(daemon.api.address, timeout=WAIT)
     headers = {"Content-Type": "application/json", "Prefer": f"wait={WAIT}"}
     found = []
@@ -285,7 +285,7 @@ def quiet_latencies(daemon):
 
 
 def catch_up_beside(daemon, count):
-    """The latencies meanwhile, and how many the one that was away acknowledged in a second."""
+    """The latencies meanwhile, and how many the one that catches up acknowledged in a second."""
     stop, acknowledged, failures = threading.Event(), [], []
     pullers = [threading.Thread(target=pull, args=(daemon, stop, acknowledged, failures)) for _ in range(PULLERS)]
     begun = time.monotonic()
