@@ -295,8 +295,9 @@ const struct handoff_tokenizer *handoff_client_tokenizer(const struct handoff_cl
 enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_client *client,
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* Breaks off what it delivers, which is in the store and goes on with the next client; who waits
-   for it is answered shutting_down. Where there are several loops, stop all of them, run all of
-   them until none has an answer pending, and only then close: they may wait for each other. */
+   for it is answered shutting_down. Calls to a remote spine end without their answers. Where there
+   are several loops, stop all of them, run all of them until none has an answer pending, and only
+   then close: they may wait for each other. */
 void handoff_loop_stop(struct handoff_loop *loop);
 /* Stops it, gives the answers that are still to come, and releases it. Not from a callback. Sets
  *loop to NULL; NULL is fine. */

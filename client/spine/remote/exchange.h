@@ -162,9 +162,10 @@ handoff_remote_exchange_open(struct handoff_remote_exchange **exchange,
 /* Nothing may be pending. Takes a pointer to NULL. */
 void handoff_remote_exchange_close(struct handoff_remote_exchange **exchange);
 
-/* A loop that makes the requests of the calls with its mailbox from now on, until it leaves: that
-   is when it does not run, and then the thread makes what is left again. Where it cannot be (out of
-   memory, or too few connections for one loop more) the thread goes on to make them. */
+/* A loop that makes the requests of the calls with its mailbox from now on, until it leaves,
+   which it does when it does not run; the thread makes what is left again, unless it is given up.
+   Where it cannot be (out of memory, or too few connections for one loop more) the thread goes on
+   to make them. */
 void handoff_remote_exchange_join(struct handoff_remote_exchange *exchange, struct base_loop *loop);
 void handoff_remote_exchange_leave(struct handoff_remote_exchange *exchange,
                                    struct base_loop *loop);
