@@ -81,7 +81,8 @@ static void test_what_has_to_be_read(void **state)
     assert_false(base_json_find_members(base_span(NULL, 0), names, values, 2, &members));
 }
 
-/* Each beginning of a text is looked at in memory of its exact size, where a step too far is found. */
+/* Each beginning of a text is looked at in memory of its exact size, where a step too far is found.
+ */
 static void test_stays_within_the_text(void **state)
 {
     static const char text[] = "{\"c\":[{\"x\":\"\\\\\\\"\"},1.5,null],\"a\":\"b\",\"b\":{}}";
