@@ -72,6 +72,12 @@ static void wait_for_resources(struct handoff_delivery *delivery, enum handoff_s
     handoff_delivery_observe_shortage(delivery, shortage);
 }
 
+bool handoff_delivery_is_offered(const struct handoff_delivery *delivery)
+{
+    const struct handoff_protocol *protocol = delivery->protocol;
+    return protocol && protocol->pulls && protocol->is_offered(delivery);
+}
+
 bool handoff_delivery_offer(struct handoff_delivery *delivery)
 {
     use_protocol(delivery, delivery->settings->protocol);

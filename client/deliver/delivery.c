@@ -126,12 +126,14 @@ static void begin_or_wait(struct handoff_delivery *delivery)
     }
 }
 
-/* Deliveries that wait behind it in its feed follow. */
+/* One that waited in its feed and has passed calls up the next there. No other does: each call-up
+   would have another follow it, and a row is loaded for each. */
 static void begin_attempt_or_wait(struct handoff_delivery *delivery)
 {
     struct handoff_feed *feed = atomic_load_explicit(&delivery->live.feed, memory_order_relaxed);
+    const bool waited = delivery->held.queued;
     begin_or_wait(delivery);
-    if (feed)
+    if (feed && waited && !delivery->held.queued)
         handoff_engine_call_up_held(feed);
 }
 

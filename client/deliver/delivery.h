@@ -397,6 +397,8 @@ void handoff_delivery_report_probe(struct handoff_delivery *delivery,
 /* attempt.c: READY and due, with settings in force. Offers it to an agent that pulls; harmless if
    repeated. false: the agent does not pull. */
 bool handoff_delivery_offer(struct handoff_delivery *delivery);
+/* It is in an inbox, or on its way from there to a poller. */
+bool handoff_delivery_is_offered(const struct handoff_delivery *delivery);
 /* Begins an attempt, after handoff_delivery_offer returned false. */
 void handoff_delivery_attempt(struct handoff_delivery *delivery, bool probe);
 /* IN_FLIGHT with an agent that pulled it: delivery runs the timeout. */

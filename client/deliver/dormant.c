@@ -64,8 +64,7 @@ static bool waits_for_turn(struct handoff_delivery *delivery)
 /* The protocol by which it is offered; NULL: it is not. */
 static const struct handoff_protocol *offering_protocol(const struct handoff_delivery *delivery)
 {
-    const struct handoff_protocol *protocol = delivery->protocol;
-    return protocol && protocol->pulls && protocol->is_offered(delivery) ? protocol : NULL;
+    return handoff_delivery_is_offered(delivery) ? delivery->protocol : NULL;
 }
 
 static bool is_far_back(struct handoff_delivery *delivery)

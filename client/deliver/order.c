@@ -92,11 +92,18 @@ void handoff_engine_call_up_held(struct handoff_feed *feed)
         call_up(lane, &id);
 }
 
-/* What is late is what the others wait for; what was attempted before is not new. */
+/* It was attempted, or is offered. */
+static bool has_passed_before(const struct handoff_delivery *delivery)
+{
+    return !delivery->held.queued &&
+           (delivery->attempts > 0 || handoff_delivery_is_offered(delivery));
+}
+
+/* What is late is what the others wait for; what has passed before is not new. */
 static bool may_pass(struct handoff_delivery *delivery)
 {
     struct handoff_feed *feed = feed_of(delivery);
-    if (!feed || delivery->late || (delivery->attempts > 0 && !delivery->held.queued))
+    if (!feed || delivery->late || has_passed_before(delivery))
         return true;
     delivery->held.lane = delivery->lane;
     delivery->held.id = delivery->id;

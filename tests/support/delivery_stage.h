@@ -79,6 +79,7 @@ static struct {
     const char *vfs;                                         /* of the store; NULL: the system's */
     void (*hand_on)(void *host, struct handoff_hand_on *on); /* NULL: nobody hands on */
     const struct base_random *random;
+    struct handoff_feeds *feeds; /* NULL: publications have none */
     struct seen events[EVENTS_MAX];
     size_t nevents;
 } stage;
@@ -111,6 +112,7 @@ static inline void open_idle_engine(void)
     struct handoff_engine_options options = {
         .store = stage.store,
         .agents = stage.agents,
+        .feeds = stage.feeds,
         .clock = &stage_time.clock,
         .random = stage.random,
         .waiting_in_memory = stage.waiting_in_memory,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What waits far back is a row in the store: whatever wakes it finds it in its place, as it was. */
+/* wraps: base_mailbox_post */
 #include "tests/support/delivery_stage.h"
 
 #include <sqlite3.h>
@@ -7,6 +8,7 @@
 #include "client/deliver/decide.h"
 #include "client/deliver/delivery.h"
 #include "client/deliver/dormant.h"
+#include "client/deliver/publish.h"
 #include "client/deliver/watch.h"
 #include "client/protocol/pull/inbox.h"
 #include "lib/base/memory.h"
@@ -461,6 +463,129 @@ static void test_they_are_let_go_when_order_is_turned_off(void **state)
         stored(&senders[i], HANDOFF_STATE_AWAITING_ACK);
 }
 
+/* ---- held feeds --------------------------------------------------------------------------------
+ */
+
+static atomic_uint mails_posted;
+
+void __real_base_mailbox_post(struct base_mailbox *mailbox, struct base_mail *mail);
+void __wrap_base_mailbox_post(struct base_mailbox *mailbox, struct base_mail *mail);
+
+void __wrap_base_mailbox_post(struct base_mailbox *mailbox, struct base_mail *mail)
+{
+    atomic_fetch_add(&mails_posted, 1);
+    __real_base_mailbox_post(mailbox, mail);
+}
+
+static struct handoff_feeds feeds;
+
+static int set_up_feeds(void **state)
+{
+    (void)set_up(state);
+    close_engine();
+    handoff_feeds_init(&feeds);
+    stage.feeds = &feeds;
+    stage.waiting_in_memory = 0;
+    open_engine();
+    return 0;
+}
+
+static int tear_down_feeds(void **state)
+{
+    (void)tear_down(state);
+    handoff_feeds_free(&feeds);
+    return 0;
+}
+
+static void on_published(void *context, const struct handoff_error *error)
+{
+    assert_int_equal(error->code, HANDOFF_OK);
+    ++*(unsigned *)context;
+}
+
+/* Deliveries of one feed, in this order. */
+static void publish_to_coder(struct sender senders[], size_t count)
+{
+    static struct handoff_publication_receiver receivers[MANY];
+    static struct sender envelope;
+    unsigned published = 0;
+    prepare(&envelope, "coder", 0);
+    for (size_t i = 0; i < count; i++) {
+        senders[i].submission.id = base_uuid_make(&stage.ids);
+        receivers[i] =
+            (struct handoff_publication_receiver){.agent = coder(), .id = senders[i].submission.id};
+    }
+    const struct handoff_publication publication = {.submission = envelope.submission,
+                                                    .excerpt_lines = base_span_text(""),
+                                                    .passed_on = base_span_text("{}"),
+                                                    .channel = base_span_text("news"),
+                                                    .at_ms = envelope.submission.created_ms,
+                                                    .receivers = receivers,
+                                                    .nreceivers = count,
+                                                    .published = on_published,
+                                                    .context = &published};
+    assert_int_equal(handoff_engine_publish(stage.lane, &publication, NULL), HANDOFF_OK);
+    temp_envelope_free(&envelope.envelope);
+    while (!published)
+        turn();
+}
+
+static size_t count_offers(void)
+{
+    size_t waiting;
+    int64_t polled_ms;
+    handoff_inbox_stats(&coder()->inbox, &waiting, &polled_ms);
+    return waiting;
+}
+
+/* Each calls up the next when it passes, and only then: what they cost does not grow with those
+   that have passed. */
+static void test_a_feed_that_is_let_go_calls_each_up_once(void **state)
+{
+    (void)state;
+    static struct sender senders[MANY];
+    pulls();
+    struct handoff_feed *feed =
+        handoff_feeds_get(&feeds, base_span_text("news"), base_span_text("coder"));
+    handoff_feed_hold(feed);
+    publish_to_coder(senders, MANY);
+    until_dormant(MANY);
+    assert_int_equal(count_offers(), 0);
+    atomic_store(&mails_posted, 0);
+    handoff_feed_release(feed);
+    handoff_engine_call_up_held(feed);
+    while (count_offers() < MANY)
+        turn();
+    until_dormant(MANY);
+    assert_in_range(atomic_load(&mails_posted), MANY, 3 * MANY); /* it and its row, some twice */
+    for (int i = 0; i < MANY; i++)
+        pull_and_acknowledge(&senders[i]);
+    handoff_feeds_put(&feeds, feed);
+}
+
+/* A subscriber that left and is back: what it was offered before is older than what it missed. */
+static void test_what_was_offered_does_not_wait_for_its_feed(void **state)
+{
+    (void)state;
+    static struct sender senders[FEW];
+    pulls();
+    publish_to_coder(senders, FEW);
+    until_dormant(FEW);
+    struct handoff_feed *feed =
+        handoff_feeds_get(&feeds, base_span_text("news"), base_span_text("coder"));
+    handoff_feed_hold(feed);
+    for (int i = 0; i < FEW; i++)
+        assert_int_not_equal(say(&senders[i], HANDOFF_WORD_CANCEL, "reviewer"), HANDOFF_OK);
+    until_dormant(FEW);
+    assert_int_equal(count_offers(), FEW);
+    for (int i = 0; i < FEW; i++)
+        pull_and_acknowledge(&senders[i]);
+    handoff_feed_release(feed);
+    handoff_feeds_put(&feeds, feed);
+}
+
+#define OF_A_FEED(test) cmocka_unit_test_setup_teardown(test, set_up_feeds, tear_down_feeds)
+
 /* ---- starts and stops --------------------------------------------------------------------------
  */
 
@@ -702,6 +827,8 @@ int main(void)
         OF_ROWS(test_those_of_a_task_follow_each_other),
         OF_ROWS(test_one_is_in_the_inbox_at_a_time),
         OF_ROWS(test_they_are_let_go_when_order_is_turned_off),
+        OF_A_FEED(test_a_feed_that_is_let_go_calls_each_up_once),
+        OF_A_FEED(test_what_was_offered_does_not_wait_for_its_feed),
         OF_ROWS(test_a_start_does_not_load_them),
         OF_ROWS(test_a_start_keeps_the_order),
         OF_ROWS(test_a_stop_answers_who_waits_for_a_load),
