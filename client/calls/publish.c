@@ -841,28 +841,31 @@ static enum handoff_code check_member(yyjson_val *request, const char *name, con
 
 static void write_broadcast_target(struct base_buffer *out, const char *channel)
 {
-    base_buffer_byte(out, '{');
     base_json_write_name(out, "target_agent");
     base_json_write_string(out, base_span_text(handoff_reserved_name(HANDOFF_RESERVED_BROADCAST)));
     base_json_write_name(out, "channel");
     base_json_write_string(out, base_span_text(channel));
 }
 
-/* Most requests name no target: then its bytes go behind the target as they are. */
+/* Most requests name no target: then it goes behind their bytes, which stay where they are, so that
+   an error names the byte that the caller sent. */
 static void insert_broadcast(struct base_buffer *out, bool is_empty, struct base_span text,
                              const char *channel)
 {
-    const char *brace = memchr(text.data, '{', text.size), *rest = brace + 1;
+    const char *brace = memrchr(text.data, '}', text.size);
+    if (is_empty)
+        base_buffer_byte(out, '{');
+    else
+        base_buffer_append(out, text.data, (size_t)(brace - text.data));
     write_broadcast_target(out, channel);
-    if (!is_empty)
-        base_buffer_byte(out, ',');
-    base_buffer_append(out, rest, text.size - (size_t)(rest - text.data));
+    base_buffer_byte(out, '}');
 }
 
 static void write_broadcast(struct base_buffer *out, yyjson_val *request, const char *channel)
 {
     size_t i, n;
     yyjson_val *key, *value;
+    base_buffer_byte(out, '{');
     write_broadcast_target(out, channel);
     yyjson_obj_foreach(request, i, n, key, value)
     {

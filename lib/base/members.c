@@ -36,6 +36,12 @@ static bool take_byte(struct rest *rest, char byte)
     return true;
 }
 
+static bool is_at_end(struct rest *rest)
+{
+    skip_blanks(rest);
+    return rest->at == rest->end;
+}
+
 /* A quote ends a string unless an odd number of backslashes comes before it. */
 static bool is_escaped(const char *quote, const char *first)
 {
@@ -122,7 +128,7 @@ bool base_json_find_members(struct base_span object, const char *const *names,
     if (!object.data || !take_byte(&rest, '{'))
         return false;
     if (take_byte(&rest, '}'))
-        return true;
+        return is_at_end(&rest);
     do {
         struct base_span name = read_member_name(&rest), value;
         if (!name.data || !take_byte(&rest, ':') || !skip_json_value(&rest, &value))
@@ -130,7 +136,7 @@ bool base_json_find_members(struct base_span object, const char *const *names,
         keep_member(name, value, names, values, count);
         ++*members;
     } while (take_byte(&rest, ','));
-    return take_byte(&rest, '}');
+    return take_byte(&rest, '}') && is_at_end(&rest);
 }
 
 struct base_span base_json_plain_string(struct base_span value)

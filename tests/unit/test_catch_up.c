@@ -30,6 +30,7 @@ static struct {
     struct handoff_agent_options agents[SUBSCRIBERS + 1];
     char names[SUBSCRIBERS][16];
     enum handoff_code code;
+    char seen[160]; /* of the error */
     int answers;
     uint64_t subscribed;
     int64_t until_ms;
@@ -67,6 +68,7 @@ static void note_answer(void *context, const struct handoff_result *result)
 {
     (void)context;
     fixture.code = result->error.code;
+    snprintf(fixture.seen, sizeof fixture.seen, "%s", result->error.seen);
     fixture.answers++;
 }
 
@@ -192,9 +194,34 @@ static void test_a_shortage_of_memory_parks_nothing(void **state)
     assert_int_equal(standings_of(NULL).parked, 0);
 }
 
+/* ---- a request that is no JSON -----------------------------------------------------------------
+ */
+
+static void assert_refused_at(const char *body, const char *byte)
+{
+    const struct handoff_publish_options options = {.channel = "news"};
+    const struct handoff_ask ask = {.body = body, .size = strlen(body)};
+    handoff_publish(fixture.loop, &options, &ask, note_answer, NULL);
+    until_answered();
+    assert_int_equal(fixture.code, HANDOFF_ERR_INVALID_JSON);
+    assert_non_null(strstr(fixture.seen, byte));
+}
+
+static void test_an_error_names_the_byte_that_was_sent(void **state)
+{
+    (void)state;
+    assert_refused_at("{\"source_agent\":\"researcher\",\"a\": tru}", "at byte 34");
+    assert_refused_at("{\"a\":[1 2]}", "at byte 8");
+    assert_refused_at("{\"a\":\"\x01\"}", "at byte 6");
+    assert_refused_at("{\"source_agent\":\"researcher\"} x", "at byte 30");
+    assert_refused_at("{} x", "at byte 3");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_an_error_names_the_byte_that_was_sent,
+                                        open_catching_up, close_catching_up),
         cmocka_unit_test_setup_teardown(test_a_shortage_of_memory_parks_nothing, open_catching_up,
                                         close_catching_up),
     };
