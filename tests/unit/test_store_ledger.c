@@ -711,8 +711,8 @@ static void join_delivery(struct handoff_store_accept *accept, const struct made
     memcpy(accept->put.digest, put->digest, sizeof put->digest);
 }
 
-/* In one commit, to all receivers. */
-static struct made publish(struct made deliveries[RECEIVERS])
+/* In one commit, to all receivers. plain: without a contribution. */
+static struct made publish_as(bool plain, struct made deliveries[RECEIVERS])
 {
     struct base_uuid parents[4];
     struct base_mailbox mailbox;
@@ -723,7 +723,8 @@ static struct made publish(struct made deliveries[RECEIVERS])
     struct made made = made_with(&(struct wanted){.source = "planner"}, &publish.put, parents);
     publish.put.source = publish.source;
     publish.put.target = base_span_text("broadcast");
-    publish.put.contribution = base_span_text(made.text);
+    if (!plain)
+        publish.put.contribution = base_span_text(made.text);
     publish.deliveries = RECEIVERS;
     assert_non_null(accepts);
     assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
@@ -746,6 +747,11 @@ static struct made publish(struct made deliveries[RECEIVERS])
             .id = accepts[i].put.id, .seq = accepts[i].seq, .hop = 1, .root = accepts[i].root};
     free(accepts);
     return made;
+}
+
+static struct made publish(struct made deliveries[RECEIVERS])
+{
+    return publish_as(false, deliveries);
 }
 
 static int64_t count_addressed(void)
@@ -791,6 +797,15 @@ static void test_what_continues_a_delivery_lists_the_publication_with_all_others
     ASSERT_CONTINUED("coder", &deliveries[0]);
     ASSERT_CONTINUED("tester", &deliveries[1]);
     ASSERT_CONTINUED("writer", &deliveries[2]);
+    assert_sound();
+}
+
+static void test_deliveries_of_what_contributed_nothing_have_it_in_their_ledgers(void **state)
+{
+    struct made deliveries[RECEIVERS];
+    (void)state;
+    publish_as(true, deliveries);
+    ASSERT_CONTINUED("coder", &deliveries[0]);
     assert_sound();
 }
 
@@ -1185,6 +1200,7 @@ int main(void)
         WITH_STORE(test_a_list_that_lacks_an_agent_is_noticed),
         WITH_STORE(test_receivers_continue_their_deliveries_of_a_task_that_is_not_listed),
         WITH_STORE(test_what_continues_a_delivery_lists_the_publication_with_all_others),
+        WITH_STORE(test_deliveries_of_what_contributed_nothing_have_it_in_their_ledgers),
         WITH_STORE(test_a_publication_in_a_listed_task_is_listed),
         WITH_STORE(test_a_delivery_that_another_task_continues_is_still_the_newest),
         WITH_STORE(test_what_a_request_continues_is_found_in_any_task_in_as_many_steps),

@@ -122,11 +122,12 @@ static void note_published(struct handoff_db *db, int64_t seq,
                            const struct handoff_store_put_envelope *put)
 {
     struct handoff_db_published *published = &db->published;
-    *published = (struct handoff_db_published){.seq = seq,
-                                               .id = put->id,
-                                               .cut_at = put->cut_at,
-                                               .cut_size = put->cut_size,
-                                               .is_first = put->nparents == 0};
+    *published =
+        (struct handoff_db_published){.seq = seq,
+                                      .id = put->id,
+                                      .cut_at = put->cut_at,
+                                      .cut_size = put->cut_size,
+                                      .is_first = put->nparents == 0 && put->contribution.data};
     memcpy(published->digest, put->digest, sizeof published->digest);
 }
 

@@ -44,7 +44,7 @@ struct handoff_db_published {
     struct base_uuid id;
     uint8_t digest[BASE_SHA256_BYTES];
     int64_t cut_at, cut_size; /* of its body */
-    bool is_first;            /* it has no parent, so it is its own root */
+    bool is_first;            /* it has a contribution and no parent, so it is its own root */
 };
 
 struct handoff_db {
