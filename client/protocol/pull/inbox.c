@@ -206,12 +206,11 @@ bool handoff_inbox_is_behind(struct handoff_inbox *inbox, const struct handoff_o
 size_t handoff_inbox_next_dormant(struct handoff_inbox *inbox, const struct handoff_lane *lane,
                                   unsigned count, struct handoff_offer **found, size_t room)
 {
-    struct handoff_offer *offer;
     size_t nfound = 0;
     pthread_mutex_lock(&inbox->lock);
-    TAILQ_FOREACH (offer, &inbox->offers, entry) {
-        if (nfound == room || is_behind(inbox, offer, count))
-            break;
+    struct handoff_offer *offer = TAILQ_FIRST(&inbox->offers);
+    for (; offer && nfound < room && !is_behind(inbox, offer, count);
+         offer = TAILQ_NEXT(offer, entry)) {
         if (offer->dormant && offer->lane == lane)
             found[nfound++] = offer;
     }

@@ -316,23 +316,19 @@ static void end_without_answer(struct handoff_remote_exchange *exchange,
 static struct handoff_remote_request *waiting_request_of(struct handoff_remote_exchange *exchange,
                                                          const struct base_mailbox *mailbox)
 {
-    struct handoff_remote_request *request;
-    STAILQ_FOREACH (request, &exchange->waiting, entry) {
-        if (request->call->mailbox == mailbox)
-            return request;
-    }
-    return NULL;
+    struct handoff_remote_request *request = STAILQ_FIRST(&exchange->waiting);
+    while (request && request->call->mailbox != mailbox)
+        request = STAILQ_NEXT(request, entry);
+    return request;
 }
 
 static struct handoff_remote_request *running_request_of(struct handoff_remote_exchange *exchange,
                                                          const struct base_mailbox *mailbox)
 {
-    struct handoff_remote_request *request;
-    TAILQ_FOREACH (request, &exchange->running, place) {
-        if (request->call->mailbox == mailbox)
-            return request;
-    }
-    return NULL;
+    struct handoff_remote_request *request = TAILQ_FIRST(&exchange->running);
+    while (request && request->call->mailbox != mailbox)
+        request = TAILQ_NEXT(request, place);
+    return request;
 }
 
 /* A call that makes more requests when some have ended has them ended, too. */
