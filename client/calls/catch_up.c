@@ -274,7 +274,8 @@ static void deliver_step(struct handoff_catch_up *catch_up, struct handoff_agent
 /* ---- projections ------------------------------------------------------------------------------
  */
 
-/* One that cannot be made leaves its delivery parked; the others go. */
+/* One that cannot be made leaves its delivery parked; the others go. After a fault that passes, the
+   step is read again. */
 static void catch_up_projected(struct handoff_projections *projections,
                                const struct handoff_error *error)
 {
@@ -285,8 +286,13 @@ static void catch_up_projected(struct handoff_projections *projections,
     projected->exists = error->code == HANDOFF_OK && projected->made.code == HANDOFF_OK;
     catch_up->busy = false;
     catch_up->loop->pending--;
-    catch_up->projects = true;
-    continue_in(catch_up, 0);
+    catch_up->projects = !handoff_projections_may_succeed_later(error->code);
+    if (catch_up->projects) {
+        continue_in(catch_up, 0);
+    } else {
+        end_catch_up_projections(catch_up);
+        continue_in(catch_up, CATCH_UP_RETRY_MS);
+    }
 }
 
 /* False: out of memory. */

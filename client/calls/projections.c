@@ -149,6 +149,13 @@ void handoff_projections_make_anew(struct handoff_projections *projections)
         projection_assembled(assembly);
 }
 
+bool handoff_projections_may_succeed_later(enum handoff_code code)
+{
+    const enum handoff_class class = handoff_code_class(code);
+    return class == HANDOFF_CLASS_BUSY || class == HANDOFF_CLASS_TIMEOUT ||
+           class == HANDOFF_CLASS_UNAVAILABLE;
+}
+
 void handoff_projections_stop(struct handoff_projections *projections)
 {
     if (projections->assembly)

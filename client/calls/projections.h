@@ -48,6 +48,9 @@ struct handoff_assembly *handoff_projections_begin_anew(struct handoff_loop *loo
 /* Makes projections of that. The list is not empty. What the request asked for is looked up again;
    it may not be possible any more. */
 void handoff_projections_make_anew(struct handoff_projections *projections);
+/* Whether a later attempt may find what was missing, such as memory or a worker; else the receiver's
+   delivery is parked. */
+bool handoff_projections_may_succeed_later(enum handoff_code code);
 /* Harmless where nothing is in progress. */
 void handoff_projections_stop(struct handoff_projections *projections);
 

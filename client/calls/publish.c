@@ -674,14 +674,6 @@ static void hand_over_stored_publication(struct publishing *publishing)
         handoff_client_end_assembly(&publishing->assembly);
 }
 
-/* Whether a later attempt may find what is missing now; else the receiver's delivery is parked. */
-static bool may_succeed_later(enum handoff_code code)
-{
-    const enum handoff_class class = handoff_code_class(code);
-    return class == HANDOFF_CLASS_BUSY || class == HANDOFF_CLASS_TIMEOUT ||
-           class == HANDOFF_CLASS_UNAVAILABLE;
-}
-
 static void stored_projections_were_made(struct handoff_projections *projections,
                                          const struct handoff_error *error)
 {
@@ -692,7 +684,7 @@ static void stored_projections_were_made(struct handoff_projections *projections
                               &assembly->resolve.call, assembly->spine_ns);
     for (size_t i = 0; i < publishing->nreceivers && error->code != HANDOFF_OK; i++)
         publishing->receivers[i].projection = NULL;
-    if (may_succeed_later(error->code)) {
+    if (handoff_projections_may_succeed_later(error->code)) {
         fail_publishing(publishing, error);
         return;
     }

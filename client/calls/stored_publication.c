@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/calls/edit.h"
+#include "client/calls/projections.h"
 #include "client/calls/read.h"
 #include "client/calls/stored_envelope.h"
 #include "client/ledger/contribution.h"
@@ -149,23 +150,27 @@ static void set_time(struct handoff_stored_to_publish *stored)
     stored->at_ms = now_ms > created_ms ? now_ms : created_ms + 1;
 }
 
-/* Some receiver needs a projection. Where it cannot be written, there is none. */
-static void write_request_of_stored(struct handoff_stored_to_publish *stored,
-                                    struct base_span envelope)
+/* Some receiver needs a projection. Where its request cannot be written, there is none, unless that
+   may succeed later. */
+static enum handoff_code write_request_of_stored(struct handoff_stored_to_publish *stored,
+                                                 struct base_span envelope)
 {
     const struct handoff_submission *submission = &stored->submission;
     struct base_span contribution;
-    struct handoff_error error;
     char *request;
     size_t size;
-    if (stored->least_budget == 0 || submission->tokens <= stored->least_budget ||
+    if (stored->least_budget == 0 || submission->tokens <= stored->least_budget)
+        return HANDOFF_OK;
+    enum handoff_code code =
         handoff_edit_contribution(stored->loop->client->store, &submission->id, &stored->arena,
-                                  &contribution, &error) != HANDOFF_OK ||
-        handoff_edit_request(envelope, contribution, base_span_text("{\"edit\":{}}"),
-                             handoff_reserved_name(HANDOFF_RESERVED_BROADCAST), &request, &size,
-                             &error) != HANDOFF_OK)
-        return;
-    stored->request = base_span(request, size);
+                                  &contribution, &stored->error);
+    if (code == HANDOFF_OK)
+        code = handoff_edit_request(envelope, contribution, base_span_text("{\"edit\":{}}"),
+                                    handoff_reserved_name(HANDOFF_RESERVED_BROADCAST), &request,
+                                    &size, &stored->error);
+    if (code == HANDOFF_OK)
+        stored->request = base_span(request, size);
+    return handoff_projections_may_succeed_later(code) ? code : handoff_error_clear(&stored->error);
 }
 
 static enum handoff_code fill_submission(struct handoff_stored_to_publish *stored,
@@ -185,8 +190,8 @@ static enum handoff_code fill_submission(struct handoff_stored_to_publish *store
     stored->submission.id = *id;
     memcpy(stored->submission.digest, row.digest, sizeof row.digest);
     set_time(stored);
-    write_request_of_stored(stored, row.body);
-    return read_passed_on(stored, id);
+    code = write_request_of_stored(stored, row.body);
+    return code == HANDOFF_OK ? read_passed_on(stored, id) : code;
 }
 
 static enum handoff_code read_to_publish(struct handoff_stored_to_publish *stored)
