@@ -10,7 +10,7 @@
  * freed, with the envelope. What other threads know of it (the live index, the place in its line,
  * in the inbox or the feed) is kept by the entry, in the same place.
  *
- * Whoever looks for a delivery by its id, which is always by mail to its lane, uses
+ * What looks for a delivery by its id, which is always by mail to its lane, uses
  * handoff_lane_find: the delivery is then loaded from its rows by a reader thread, and the mail is
  * delivered once more when it is there. So a poller that took its offer, a call-up, a reply, a
  * watch and the clock (deadline, reload) all wake it. The next of an inbox from which a poller

@@ -106,8 +106,8 @@ struct handoff_protocol {
        is out. */
     void (*break_off)(struct handoff_delivery *delivery);
 
-    /* An attempt that was taken reached nobody: it is broken off next, and will be begun again.
-       NULL: nothing can be taken. */
+    /* An attempt that was taken did not reach the agent: it is broken off next, and will be begun
+       again. NULL: nothing can be taken. */
     void (*give_back)(struct handoff_delivery *delivery);
 
     /* The time of an attempt that was taken is up: reports its end. NULL: the attempt reports its

@@ -61,7 +61,7 @@ static bool is_behind_others(struct handoff_delivery *delivery, unsigned count)
     return handoff_inbox_is_behind(&delivery->agent->inbox, &lease_of(delivery)->offer, count);
 }
 
-/* Whoever took it from the inbox does not get it. */
+/* The poller that took it from the inbox does not get it. */
 static void note_returned(struct handoff_delivery *delivery)
 {
     lease_of(delivery)->attempt = delivery->attempts + 1;
