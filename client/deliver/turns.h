@@ -61,8 +61,8 @@ void handoff_turns_free(struct handoff_turns *turns); /* must be empty */
 
 /* Takes a place at the end. Any thread, as the rest; the turn is the caller's. */
 void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn);
-/* The same place by another struct, with a text of its own of the same task; `from` has none any
-   more. */
+/* `to` takes the place of `from`, which is in no line afterwards. `task_id` is the same task, in
+   memory that lives as long as `to`. */
 void handoff_turns_replace(struct handoff_turns *turns, struct handoff_turn *from,
                            struct handoff_turn *to, struct base_span task_id);
 /* Whether it is the first of its agent and line. */

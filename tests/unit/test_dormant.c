@@ -153,7 +153,7 @@ static void test_many_pollers_get_each_one(void **state)
     assert_int_equal(count_moves(HANDOFF_STATE_IN_FLIGHT), MANY);
 }
 
-/* Who leaves while it is loaded takes nothing along, and it is still the first. */
+/* A poller that leaves while its handoff is loaded does not take it: it is still the first. */
 static void test_a_poller_that_left_costs_no_place(void **state)
 {
     (void)state;
