@@ -441,9 +441,14 @@ struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct 
     return configured ? agent : NULL;
 }
 
+/* Not one that a reload has removed: it may be the very name that is unknown. */
 static void offer_agent(struct handoff_agent *agent, void *nearest)
 {
-    base_nearest_offer(nearest, agent->name, agent->name_size);
+    pthread_mutex_lock(&agent->lock);
+    const bool configured = agent->settings != NULL;
+    pthread_mutex_unlock(&agent->lock);
+    if (configured)
+        base_nearest_offer(nearest, agent->name, agent->name_size);
 }
 
 static const char *why_unknown(struct base_span name)

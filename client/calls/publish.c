@@ -59,7 +59,10 @@ struct publishing {
     struct handoff_channel_ticket ticket; /* until it is durable */
     struct publishing_receiver *receivers;
     size_t nreceivers, room;
-    bool named; /* the receivers were: else they are the channel's */
+    bool named;         /* the receivers were: else they are the channel's */
+    const char **names; /* of `room`, where they were named; some may be no agents (`unknown`) */
+    struct handoff_error unknown; /* the channel or a receiver, as after a reload: only a repeat is
+                                     answered */
     struct base_span body, caller, sender, source, key;
     uint8_t request_digest[BASE_SHA256_BYTES];
 
@@ -361,8 +364,8 @@ static void check_published_to(struct publishing *publishing)
     yyjson_val *deliveries = yyjson_obj_get(yyjson_doc_get_root(doc), "deliveries");
     if (!doc)
         handoff_error_no_memory(&publishing->error);
-    for (size_t i = 0; doc && i < publishing->nreceivers; i++) {
-        const char *name = publishing->receivers[i].agent->name;
+    for (size_t i = 0; doc && i < publishing->room; i++) {
+        const char *name = publishing->names[i];
         if (!has_delivery(deliveries, name))
             handoff_error_set(&publishing->error, HANDOFF_ERR_CONFLICT,
                               "the envelope was published before, and not to this receiver; "
@@ -430,6 +433,8 @@ static void publication_was_read(struct handoff_store_read *read)
         handoff_channels_leave(&publishing->loop->client->channels, &publishing->ticket);
     if (unknown && publishing->conflict.code != HANDOFF_OK)
         fail_publishing(publishing, &publishing->conflict);
+    else if (unknown && publishing->unknown.code != HANDOFF_OK)
+        fail_publishing(publishing, &publishing->unknown);
     else if (unknown)
         begin_publishing(publishing);
     else if (publishing->error.code != HANDOFF_OK)
@@ -796,6 +801,10 @@ static void stored_was_read_to_publish(struct handoff_stored_to_publish *stored)
         read_published(publishing);
         return;
     }
+    if (publishing->unknown.code != HANDOFF_OK) {
+        fail_publishing(publishing, &publishing->unknown);
+        return;
+    }
     publishing->source = stored->submission.source;
     leave_out_source(publishing);
     for (size_t i = 0; i < publishing->nreceivers && error->code == HANDOFF_OK; i++) {
@@ -885,8 +894,8 @@ static bool identify_publication(struct publishing *publishing, yyjson_val *requ
     struct base_buffer canonical = {0};
     base_json_canonical_request(&canonical, request);
     base_buffer_printf(&canonical, "\n%s", publishing->channel.name);
-    for (size_t i = 0; publishing->named && i < publishing->nreceivers; i++)
-        base_buffer_printf(&canonical, "\n%s", publishing->receivers[i].agent->name);
+    for (size_t i = 0; publishing->named && i < publishing->room; i++)
+        base_buffer_printf(&canonical, "\n%s", publishing->names[i]);
     const bool failed = canonical.failed;
     if (!failed)
         base_sha256(canonical.data, canonical.size, publishing->request_digest);
@@ -1060,11 +1069,10 @@ static enum handoff_code add_named(struct publishing *publishing,
                                    struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_OK;
-    const char *const *names = options->receivers;
     if (publishing->room == 0)
         return refuse_no_receiver(error);
-    for (size_t i = 0; names && i < publishing->room && code == HANDOFF_OK; i++)
-        code = add_receiver(publishing, names[i], error);
+    for (size_t i = 0; i < publishing->room && code == HANDOFF_OK; i++)
+        code = add_receiver(publishing, options->receivers[i], error);
     return code == HANDOFF_OK ? refuse_named_twice(publishing, error) : code;
 }
 
@@ -1082,12 +1090,26 @@ static enum handoff_code add_all(struct publishing *publishing, struct handoff_e
     return code;
 }
 
+/* false: out of memory. */
+static bool keep_names(struct publishing *publishing, const struct handoff_publish_options *options)
+{
+    struct base_arena *arena = &publishing->arena;
+    publishing->named = options->receivers != NULL;
+    publishing->room = publishing->named ? options->nreceivers : 0;
+    publishing->names = base_arena_calloc(arena, publishing->room + 1, sizeof *publishing->names);
+    for (size_t i = 0; publishing->names && i < publishing->room; i++) {
+        publishing->names[i] = base_arena_strdup(arena, options->receivers[i]);
+        if (!publishing->names[i])
+            return false;
+    }
+    return publishing->names != NULL;
+}
+
 /* Those that were named, or the channel's. */
 static enum handoff_code add_receivers(struct publishing *publishing,
                                        const struct handoff_publish_options *options,
                                        struct handoff_error *error)
 {
-    publishing->named = options->receivers != NULL;
     publishing->room = publishing->named ? options->nreceivers : publishing->channel.nreceivers;
     publishing->receivers =
         base_arena_calloc(&publishing->arena, publishing->room + 1, sizeof *publishing->receivers);
@@ -1138,10 +1160,8 @@ static void identify_envelope(struct publishing *publishing)
     base_sha256_add(&hash, "publish", sizeof "publish");
     base_sha256_add(&hash, id, strlen(id) + 1);
     base_sha256_add(&hash, channel, strlen(channel) + 1);
-    for (size_t i = 0; publishing->named && i < publishing->nreceivers; i++) {
-        const struct handoff_agent *agent = publishing->receivers[i].agent;
-        base_sha256_add(&hash, agent->name, agent->name_size + 1);
-    }
+    for (size_t i = 0; publishing->named && i < publishing->room; i++)
+        base_sha256_add(&hash, publishing->names[i], strlen(publishing->names[i]) + 1);
     base_sha256_finish(&hash, publishing->request_digest);
 }
 
@@ -1154,6 +1174,17 @@ static void bound_publishing(struct publishing *publishing, const struct handoff
                       publishing_wait_is_over);
 }
 
+/* What a reload has removed is no obstacle to a repeat, which changes nothing. */
+static enum handoff_code pass_to_repeat(struct publishing *publishing, bool may_be_repeat,
+                                        enum handoff_code code, struct handoff_error *error)
+{
+    const bool unknown = code == HANDOFF_ERR_UNKNOWN_CHANNEL || code == HANDOFF_ERR_UNKNOWN_AGENT;
+    if (!unknown || !may_be_repeat)
+        return code;
+    publishing->unknown = *error;
+    return handoff_error_clear(error);
+}
+
 static enum handoff_code take_up_publishing(struct publishing *publishing,
                                             const struct handoff_publish_options *options,
                                             const struct handoff_ask *ask,
@@ -1161,14 +1192,16 @@ static enum handoff_code take_up_publishing(struct publishing *publishing,
 {
     struct handoff_client *client = publishing->loop->client;
     const char *name = base_arena_strdup(&publishing->arena, options->channel);
-    if (!name)
+    if (!name || !keep_names(publishing, options))
         return handoff_error_no_memory(error);
     handoff_channels_enter(&client->channels, &publishing->ticket, name);
+    publishing->channel.name = name;
     enum handoff_code code =
         handoff_channels_find(&client->channels, base_span_text(options->channel),
                               &publishing->arena, &publishing->channel, error);
     if (code == HANDOFF_OK)
         code = add_receivers(publishing, options, error);
+    code = pass_to_repeat(publishing, ask->idempotency_key || options->envelope_id, code, error);
     if (code == HANDOFF_OK && ask->idempotency_key)
         code = handoff_check_key(client, ask->idempotency_key, error);
     if (code == HANDOFF_OK && !keep_ask(publishing, options, ask))

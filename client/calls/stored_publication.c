@@ -66,7 +66,6 @@ static enum handoff_code check_document(struct handoff_stored_to_publish *stored
     const struct handoff_envelope *envelope = &stored->envelope;
     yyjson_val *root = yyjson_doc_get_root(envelope->doc);
     struct base_span channel = base_json_span(yyjson_obj_get(root, "channel"));
-    const int64_t hops_max = atomic_load(&stored->loop->client->hops_max);
     if (handoff_stored_pattern(envelope) != HANDOFF_PATTERN_BROADCAST)
         return refuse_pattern(stored);
     if (stored->caller && !base_span_equal(base_span_text(stored->caller), envelope->source_agent))
@@ -76,9 +75,15 @@ static enum handoff_code check_document(struct handoff_stored_to_publish *stored
     if (channel.data && !base_span_equal(channel, base_span_text(stored->channel)))
         return refuse_other_channel(stored, HANDOFF_ERR_INVALID,
                                     "the envelope was assembled for another channel", channel);
-    return envelope->hop_count <= hops_max
-               ? HANDOFF_OK
-               : handoff_refuse_hops(envelope->hop_count, hops_max, &stored->error);
+    return HANDOFF_OK;
+}
+
+/* The limit may be lower than when it was assembled, or published. */
+static enum handoff_code check_hops_of_stored(struct handoff_stored_to_publish *stored)
+{
+    const int64_t count = stored->envelope.hop_count;
+    const int64_t max = atomic_load(&stored->loop->client->hops_max);
+    return count <= max ? HANDOFF_OK : handoff_refuse_hops(count, max, &stored->error);
 }
 
 /* Once to one channel: a repeat is answered with what came of it. */
@@ -213,7 +218,10 @@ static enum handoff_code read_to_publish(struct handoff_stored_to_publish *store
     if (code == HANDOFF_OK)
         code = look_for_publication(stored, &id);
     stored->submission.id = id;
-    return code == HANDOFF_OK && !stored->is_published ? fill_submission(stored, &id) : code;
+    if (code != HANDOFF_OK || stored->is_published)
+        return code;
+    code = check_hops_of_stored(stored);
+    return code == HANDOFF_OK ? fill_submission(stored, &id) : code;
 }
 
 enum handoff_code handoff_stored_to_publish_load(struct handoff_stored_to_publish *stored,
