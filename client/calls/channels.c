@@ -225,11 +225,16 @@ static enum handoff_code give_page(const struct handoff_stored_publication *list
     return handoff_client_give(&out, text, error);
 }
 
-static enum handoff_code check_channel(struct handoff_client *client, const char *name,
-                                       struct base_arena *arena, struct handoff_error *error)
+/* Of a channel that is in no configuration any more, the first page has to have something. */
+static enum handoff_code check_channel_of_page(struct handoff_client *client, const char *name,
+                                               bool may_be_removed, struct base_arena *arena,
+                                               struct handoff_error *error)
 {
     struct handoff_channel channel;
-    return handoff_channels_find(&client->channels, base_span_text(name), arena, &channel, error);
+    const enum handoff_code code =
+        handoff_channels_find(&client->channels, base_span_text(name), arena, &channel, error);
+    return code == HANDOFF_ERR_UNKNOWN_CHANNEL && may_be_removed ? handoff_error_clear(error)
+                                                                 : code;
 }
 
 enum handoff_code handoff_read_publications(struct handoff_client *client, const char *channel,
@@ -243,13 +248,13 @@ enum handoff_code handoff_read_publications(struct handoff_client *client, const
     const size_t most = limit > 0 ? (size_t)limit : PUBLICATIONS_LIMIT;
     *text = (struct handoff_text){0};
     base_arena_init(&arena, 0);
-    enum handoff_code code = check_channel(client, channel, &arena, error);
-    if (code == HANDOFF_OK)
-        code = handoff_read_cursor(cursor, &before, error);
+    enum handoff_code code = handoff_read_cursor(cursor, &before, error);
     if (code == HANDOFF_OK)
         code = handoff_store_list_publications(client->store, base_span_text(channel),
                                                base_span_text(caller), before, most, &arena, &list,
                                                &count, error);
+    if (code == HANDOFF_OK)
+        code = check_channel_of_page(client, channel, count > 0 || before > 0, &arena, error);
     if (code == HANDOFF_OK)
         code = give_page(list, count, count == most, text, error);
     base_arena_free(&arena);
@@ -378,17 +383,105 @@ static void write_channels(struct base_buffer *out, const struct handoff_channel
     base_buffer_text(out, "],\"next\":null}");
 }
 
-/* One, or all. */
-static enum handoff_code find_channels(struct handoff_client *client, const char *name,
-                                       struct base_arena *arena, struct handoff_channel **list,
-                                       size_t *count, struct handoff_error *error)
+/* ---- channels that a reload has removed -------------------------------------------------------
+ */
+
+/* Of the backlogs of one channel. */
+static bool may_see_some(const struct backlogs *backlogs, const char *caller)
 {
-    if (!name)
-        return handoff_channels_copy(&client->channels, arena, list, count, error);
-    *count = 1;
-    *list = base_arena_calloc(arena, 1, sizeof **list);
-    return *list
-               ? handoff_channels_find(&client->channels, base_span_text(name), arena, *list, error)
+    bool some = false;
+    for (size_t i = 0; i < backlogs->count && !some; i++)
+        some = may_see(caller, backlogs->at[i].receiver);
+    return some;
+}
+
+static int compare_channel_pointers(const void *one, const void *other)
+{
+    const struct handoff_channel *const *a = one, *const *b = other;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+static int compare_channel_name(const void *name, const void *channel)
+{
+    return strcmp(name, (*(const struct handoff_channel *const *)channel)->name);
+}
+
+static const struct handoff_channel **
+sort_channels(struct base_arena *arena, const struct handoff_channel *list, size_t count)
+{
+    const struct handoff_channel **sorted = base_arena_calloc(arena, count + 1, sizeof *sorted);
+    for (size_t i = 0; sorted && i < count; i++)
+        sorted[i] = &list[i];
+    if (sorted)
+        qsort(sorted, count, sizeof *sorted, compare_channel_pointers);
+    return sorted;
+}
+
+/* Appends those that are not in the list, as long as something of theirs waits or is parked. It has
+   room for as many as there are backlogs. false: out of memory. */
+static bool add_removed_channels(struct base_arena *arena, struct handoff_channel *list,
+                                 size_t *count, const struct backlogs *all, const char *caller)
+{
+    const size_t known = *count;
+    const struct handoff_channel **sorted = sort_channels(arena, list, known);
+    for (size_t i = 0; sorted && i < all->count;) {
+        const struct base_span span = all->at[i].channel;
+        const char *name = base_arena_copy(arena, span.data, span.size);
+        if (!name)
+            return false;
+        const struct backlogs own = backlogs_of(all, name);
+        if (may_see_some(&own, caller) &&
+            !bsearch(name, sorted, known, sizeof *sorted, compare_channel_name))
+            list[(*count)++] = (struct handoff_channel){.name = name};
+        i += own.count;
+    }
+    return sorted != NULL;
+}
+
+/* ---- one, or all ------------------------------------------------------------------------------
+ */
+
+/* What is there to be shown, and what waits. */
+struct shown_channels {
+    struct handoff_channel *list;
+    size_t count;
+    struct backlogs backlogs;
+};
+
+static enum handoff_code find_channel_to_show(struct handoff_client *client, const char *name,
+                                              const char *caller, struct base_arena *arena,
+                                              struct shown_channels *shown,
+                                              struct handoff_error *error)
+{
+    shown->count = 1;
+    shown->list = base_arena_calloc(arena, 1, sizeof *shown->list);
+    if (!shown->list)
+        return handoff_error_no_memory(error);
+    const enum handoff_code code =
+        handoff_channels_find(&client->channels, base_span_text(name), arena, shown->list, error);
+    if (code != HANDOFF_ERR_UNKNOWN_CHANNEL || !may_see_some(&shown->backlogs, caller))
+        return code;
+    *shown->list = (struct handoff_channel){.name = name};
+    return handoff_error_clear(error);
+}
+
+static enum handoff_code find_channels_to_show(struct handoff_client *client, const char *caller,
+                                               struct base_arena *arena,
+                                               struct shown_channels *shown,
+                                               struct handoff_error *error)
+{
+    struct handoff_channel *known;
+    enum handoff_code code =
+        handoff_channels_copy(&client->channels, arena, &known, &shown->count, error);
+    if (code != HANDOFF_OK)
+        return code;
+    shown->list =
+        base_arena_calloc(arena, shown->count + shown->backlogs.count + 1, sizeof *shown->list);
+    if (!shown->list)
+        return handoff_error_no_memory(error);
+    memcpy(shown->list, known, shown->count * sizeof *known);
+    return add_removed_channels(arena, shown->list, &shown->count, &shown->backlogs, caller)
+               ? HANDOFF_OK
                : handoff_error_no_memory(error);
 }
 
@@ -398,21 +491,21 @@ enum handoff_code handoff_read_channels(struct handoff_client *client, const cha
 {
     struct base_arena arena;
     struct base_buffer out = {0};
-    struct handoff_channel *list;
-    struct handoff_stored_backlog *at = NULL;
-    size_t count, nbacklogs = 0;
+    struct shown_channels shown = {0};
+    struct handoff_stored_backlog *at;
     *text = (struct handoff_text){0};
     base_arena_init(&arena, 0);
-    enum handoff_code code = find_channels(client, name, &arena, &list, &count, error);
+    enum handoff_code code = handoff_store_channel_backlog(
+        client->store, base_span_text(name), &arena, &at, &shown.backlogs.count, error);
+    shown.backlogs.at = at;
     if (code == HANDOFF_OK)
-        code = handoff_store_channel_backlog(client->store, base_span_text(name), &arena, &at,
-                                             &nbacklogs, error);
+        code = name ? find_channel_to_show(client, name, caller, &arena, &shown, error)
+                    : find_channels_to_show(client, caller, &arena, &shown, error);
     if (code == HANDOFF_OK) {
-        const struct backlogs backlogs = {at, nbacklogs};
         if (name)
-            write_channel(&out, list, &backlogs, caller);
+            write_channel(&out, shown.list, &shown.backlogs, caller);
         else
-            write_channels(&out, list, count, &backlogs, caller);
+            write_channels(&out, shown.list, shown.count, &shown.backlogs, caller);
         code = handoff_client_give(&out, text, error);
     }
     base_arena_free(&arena);
