@@ -291,14 +291,18 @@ void handoff_assembly_cancel(struct handoff_assembly *assembly, enum handoff_cod
     base_op_cancel(&assembly->work.op);
 }
 
-bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly)
+bool handoff_assembly_is_cycle_to(const struct handoff_assembly *assembly, struct base_span target)
 {
-    struct base_span target = assembly->request.target_agent;
     for (size_t i = 0; i < assembly->npath; i++) {
         if (base_span_equal(assembly->path[i], target))
             return true;
     }
     return base_span_equal(assembly->request.source_agent, target);
+}
+
+bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly)
+{
+    return handoff_assembly_is_cycle_to(assembly, assembly->request.target_agent);
 }
 
 bool handoff_assembly_is_ping_pong(const struct handoff_assembly *assembly)

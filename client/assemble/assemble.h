@@ -238,6 +238,8 @@ enum handoff_code handoff_refuse_hops(int64_t count, int64_t most, struct handof
 
 /* Whether the target is already on the path, or hands off to itself. */
 bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly);
+/* The same for one of several that it is for. */
+bool handoff_assembly_is_cycle_to(const struct handoff_assembly *assembly, struct base_span target);
 bool handoff_assembly_is_ping_pong(const struct handoff_assembly *assembly);
 
 /* "resolve" and so on; static. */

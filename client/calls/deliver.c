@@ -180,55 +180,11 @@ static void read_for_delivery(struct handoff_store_read *read)
 
 /* ---- as an event ----------------------------------------------------------------------------- */
 
-/* `*recent` stands for memories that were not requested, and `trimmed` has others of those: what
- * was requested and is neither included nor missing had no room. */
-static struct handoff_memory_counts count_stored_memories(yyjson_val *root)
-{
-    yyjson_val *completeness = yyjson_obj_get(root, "completeness");
-    struct handoff_memory_counts counts = {
-        .requested = handoff_stored_count(completeness, "requested"),
-        .included = handoff_stored_count(completeness, "included")};
-    size_t i, n;
-    yyjson_val *entry;
-    yyjson_arr_foreach(yyjson_obj_get(root, "missing"), i, n, entry)
-    {
-        counts.missing += !yyjson_equals_str(yyjson_obj_get(entry, "id"), "*recent");
-    }
-    if (counts.requested > counts.included + counts.missing)
-        counts.trimmed = counts.requested - counts.included - counts.missing;
-    return counts;
-}
-
-static bool was_on_path(const struct handoff_envelope *envelope)
-{
-    size_t i, n;
-    yyjson_val *agent;
-    yyjson_arr_foreach(envelope->path, i, n, agent)
-    {
-        if (base_span_equal(base_json_span(agent), envelope->target_agent))
-            return true;
-    }
-    return false;
-}
-
-/* What the assembly of a request tells; it took no time now. */
 static void tell_delivered(const struct handoff_stored_sending *stored, enum handoff_code code)
 {
-    const struct handoff_envelope *envelope = &stored->envelope;
-    yyjson_val *root = yyjson_doc_get_root(envelope->doc), *tokens = yyjson_obj_get(root, "tokens");
-    struct handoff_event event = {.kind = HANDOFF_EVENT_ASSEMBLED,
-                                  .code = code,
-                                  .who = {.id = code == HANDOFF_OK ? stored->id_text : NULL,
-                                          .task_id = envelope->task_id.data,
-                                          .source_agent = envelope->source_agent.data,
-                                          .target_agent = envelope->target_agent.data,
-                                          .pattern = handoff_stored_pattern(envelope)},
-                                  .of.assembled = {.tokens = handoff_stored_count(tokens, "count"),
-                                                   .budget = handoff_stored_count(tokens, "budget"),
-                                                   .memories = count_stored_memories(root),
-                                                   .hop_count = envelope->hop_count,
-                                                   .cycle = was_on_path(envelope)}};
-    handoff_copy_trace_id(event.who.trace_id, handoff_trace_id(envelope->traceparent));
+    struct handoff_event event;
+    handoff_stored_event(&stored->envelope, code == HANDOFF_OK ? stored->id_text : NULL, &event);
+    event.code = code;
     handoff_client_tell(stored->sending->loop->client, &event);
 }
 

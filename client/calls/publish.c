@@ -18,6 +18,7 @@
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
 #include "client/calls/send.h"
+#include "client/calls/stored_envelope.h"
 #include "client/calls/stored_publication.h"
 #include "client/calls/submission.h"
 #include "client/calls/warn.h"
@@ -571,6 +572,8 @@ static void tell_of_receiver(struct publishing *publishing,
     struct handoff_event event = is_projected(receiver) ? receiver->projection->event : *shared;
     event.who.pattern = HANDOFF_PATTERN_BROADCAST;
     event.who.target_agent = receiver->agent->name;
+    event.of.assembled.cycle = handoff_assembly_is_cycle_to(
+        publishing->assembly, base_span(receiver->agent->name, receiver->agent->name_size));
     handoff_client_tell(publishing->loop->client, &event);
     if (is_projected(receiver))
         return;
@@ -732,6 +735,23 @@ static void leave_out_source(struct publishing *publishing)
 
 /* ---- an envelope that was assembled before --------------------------------------------------- */
 
+/* Those who get a projection were told of when it was made. */
+static void tell_stored_published(struct publishing *publishing)
+{
+    const struct handoff_stored_to_publish *stored = &publishing->stored;
+    struct handoff_event event;
+    handoff_stored_event(&stored->envelope, stored->id_text, &event);
+    for (size_t i = 0; i < publishing->nreceivers; i++) {
+        const struct publishing_receiver *receiver = &publishing->receivers[i];
+        if (is_projected(receiver))
+            continue;
+        event.who.target_agent = receiver->agent->name;
+        event.of.assembled.cycle = handoff_stored_is_cycle_to(
+            &stored->envelope, base_span(receiver->agent->name, receiver->agent->name_size));
+        handoff_client_tell(publishing->loop->client, &event);
+    }
+}
+
 static void hand_over_stored_publication(struct publishing *publishing)
 {
     const struct handoff_stored_to_publish *stored = &publishing->stored;
@@ -740,9 +760,12 @@ static void hand_over_stored_publication(struct publishing *publishing)
                                               .at_ms = stored->at_ms,
                                               .excerpt_lines = stored->excerpt_lines,
                                               .passed_on = base_buffer_span(&stored->passed_on)};
-    if (hand_over_publication(publishing, &publication, &error) != HANDOFF_OK)
+    if (hand_over_publication(publishing, &publication, &error) != HANDOFF_OK) {
         fail_publishing(publishing, &error);
-    else if (publishing->assembly)
+        return;
+    }
+    tell_stored_published(publishing);
+    if (publishing->assembly)
         handoff_client_end_assembly(&publishing->assembly);
 }
 

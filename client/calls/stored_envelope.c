@@ -71,3 +71,55 @@ void handoff_stored_submission(const struct handoff_envelope *envelope, struct b
                                               .traceparent = envelope->traceparent,
                                               .tracestate = envelope->tracestate};
 }
+
+/* ---- as an event ----------------------------------------------------------------------------- */
+
+/* `*recent` stands for memories that were not requested, and `trimmed` has others of those: what
+ * was requested and is neither included nor missing had no room. */
+static struct handoff_memory_counts count_stored_memories(yyjson_val *root)
+{
+    yyjson_val *completeness = yyjson_obj_get(root, "completeness");
+    struct handoff_memory_counts counts = {
+        .requested = handoff_stored_count(completeness, "requested"),
+        .included = handoff_stored_count(completeness, "included")};
+    size_t i, n;
+    yyjson_val *entry;
+    yyjson_arr_foreach(yyjson_obj_get(root, "missing"), i, n, entry)
+    {
+        counts.missing += !yyjson_equals_str(yyjson_obj_get(entry, "id"), "*recent");
+    }
+    if (counts.requested > counts.included + counts.missing)
+        counts.trimmed = counts.requested - counts.included - counts.missing;
+    return counts;
+}
+
+bool handoff_stored_is_cycle_to(const struct handoff_envelope *envelope, struct base_span target)
+{
+    size_t i, n;
+    yyjson_val *agent;
+    yyjson_arr_foreach(envelope->path, i, n, agent)
+    {
+        if (base_span_equal(base_json_span(agent), target))
+            return true;
+    }
+    return base_span_equal(envelope->source_agent, target);
+}
+
+void handoff_stored_event(const struct handoff_envelope *envelope, const char *id,
+                          struct handoff_event *event)
+{
+    yyjson_val *root = yyjson_doc_get_root(envelope->doc), *tokens = yyjson_obj_get(root, "tokens");
+    *event = (struct handoff_event){
+        .kind = HANDOFF_EVENT_ASSEMBLED,
+        .who = {.id = id,
+                .task_id = envelope->task_id.data,
+                .source_agent = envelope->source_agent.data,
+                .target_agent = envelope->target_agent.data,
+                .pattern = handoff_stored_pattern(envelope)},
+        .of.assembled = {.tokens = handoff_stored_count(tokens, "count"),
+                         .budget = handoff_stored_count(tokens, "budget"),
+                         .memories = count_stored_memories(root),
+                         .hop_count = envelope->hop_count,
+                         .cycle = handoff_stored_is_cycle_to(envelope, envelope->target_agent)}};
+    handoff_copy_trace_id(event->who.trace_id, handoff_trace_id(envelope->traceparent));
+}

@@ -13,6 +13,12 @@ void handoff_stored_excerpt_write(struct base_buffer *out, const struct handoff_
 /* A whole number of the document; 0 where there is none. */
 size_t handoff_stored_count(yyjson_val *object, const char *key);
 enum handoff_pattern handoff_stored_pattern(const struct handoff_envelope *envelope);
+/* Whether the target is already on its path, or is its source. */
+bool handoff_stored_is_cycle_to(const struct handoff_envelope *envelope, struct base_span target);
+/* What the assembly of its request would tell, but for the durations; `id` is its text, or NULL.
+   Lent by both. */
+void handoff_stored_event(const struct handoff_envelope *envelope, const char *id,
+                          struct handoff_event *event);
 
 /* Lent by the envelope and the two texts, which are the document and its excerpt's lines. Without
    the id. */

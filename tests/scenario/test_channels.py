@@ -593,6 +593,57 @@ class Measures(Case):
         self.assertEqual(self.feeds("handoff_channel_published_total"), {"code-generator": 1})
 
 
+class Context(Case):
+    """What a publication counts of its context: for each receiver what a handoff to it alone would."""
+
+    METRICS = ("handoff_context_completeness_ratio_count", "handoff_context_completeness_ratio_sum", "handoff_hop_depth_count",
+               "handoff_envelope_tokens_count", "handoff_token_utilization_ratio_count", "handoff_route_cycles_total")
+
+    def counted(self):
+        """{(metric, target_agent or ""): value}, without zeros."""
+        return {(sample.name, sample.labels.get("target_agent", "")): sample.value
+                for family in text_string_to_metric_families(self.daemon.web.get("/metrics").text) for sample in family.samples
+                if sample.name in self.METRICS and sample.value
+                and sample.labels.get("pattern", "broadcast") == "broadcast"}
+
+    def wanted(self, receivers, ratio, cycles=0):
+        found = {("handoff_hop_depth_count", ""): len(receivers)}
+        for name in receivers:
+            found |= {(metric, name): 1 for metric in self.METRICS if metric.endswith("ratio_count") or "tokens" in metric}
+            found["handoff_context_completeness_ratio_sum", name] = ratio
+        return found | ({("handoff_route_cycles_total", ""): cycles} if cycles else {})
+
+    def test_each_receiver_is_counted_however_it_was_assembled(self):
+        receivers = ["code-generator", "test-writer"]
+        for assembled_before in False, True:
+            with self.subTest(assembled_before=assembled_before):
+                self.start({name: ack for name in receivers})
+                self.caller.call("PUT", "/v1/memories/ms-1", {"content": "PKCE is required."})
+                request = self.request(memory_ids=["ms-1", "ms-gone"])
+                if assembled_before:
+                    draft = self.caller.call("POST", "/v1/envelopes", {**request, "target_agent": "broadcast"}).json()
+                    self.assertEqual(self.counted(), {})
+                reply = self.post({"envelope_id": draft["id"]} if assembled_before else {"request": request}, prefer="wait=20")
+                self.assertEqual(reply.status, 200, reply)
+                self.assertEqual(self.counted(), self.wanted(receivers, 0.5))
+                self.stack.close()
+
+    def test_a_receiver_that_the_task_has_passed_is_a_cycle(self):
+        """analyst -> researcher -> (code-generator, analyst): one of the two had it already."""
+        for assembled_before in False, True:
+            with self.subTest(assembled_before=assembled_before):
+                self.start({"code-generator": ack, "analyst": ack}, agents={"researcher": {}})
+                begun = self.caller.send("researcher", {"prefer": "respond-async"}, source_agent="analyst", task_id=TASK).json()["id"]
+                request = {**self.request(), "previous_id": begun}
+                if assembled_before:
+                    draft = self.caller.call("POST", "/v1/envelopes", {**request, "target_agent": "broadcast"}).json()
+                    self.assertEqual(draft["hop"]["path"], ["analyst"])
+                reply = self.post({"envelope_id": draft["id"]} if assembled_before else {"request": request}, prefer="wait=20")
+                self.assertEqual(reply.status, 200, reply)
+                self.assertEqual(self.counted().get(("handoff_route_cycles_total", "")), 1)
+                self.stack.close()
+
+
 class Access(Case):
     def setUp(self):
         path = self.tokens = self.enterContext(tempfile.NamedTemporaryFile("w", suffix=".tokens"))
