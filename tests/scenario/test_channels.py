@@ -2,8 +2,10 @@
 # variants: release asan
 """Channels: one publication, a handoff for each receiver, and none of them waits for another."""
 
+import collections
 import concurrent.futures
 import contextlib
+import datetime
 import os
 import subprocess
 import tempfile
@@ -642,6 +644,46 @@ class Context(Case):
                 self.assertEqual(reply.status, 200, reply)
                 self.assertEqual(self.counted().get(("handoff_route_cycles_total", "")), 1)
                 self.stack.close()
+
+
+class LikeAnyOther(Case):
+    """Each delivery is a handoff like any other: what it has of its own changes nothing for the others."""
+
+    def test_alternates_and_a_deadline(self):
+        spare = self.enterContext(Receiver(ack))
+        self.start({"code-generator": ack, "test-writer": status(500), "doc-writer": None},
+                   agents={"spare": {"url": spare.url}, "test-writer": {"alternates": ["spare"]}})
+        deadline = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=3)
+        made = self.publish(constraints={"deadline": deadline.isoformat().replace("+00:00", "Z")})
+        self.wait_for_states(made["id"], code_generator="acknowledged", test_writer="acknowledged", doc_writer="expired")
+        found = {one["receiver"]: (one["target_agent"], one["attempts"]) for one in self.publication(made["id"])["deliveries"]}
+        self.assertEqual(found, {"code-generator": ("code-generator", 1), "test-writer": ("spare", 4), "doc-writer": ("doc-writer", 0)})
+        [taken_over] = spare.requests
+        self.assertEqual({taken_over.id}, {request.id for request in self.receivers["test-writer"].requests})
+        self.assertEqual(taken_over.json()["id"], made["id"])
+        self.assertEqual(self.channel(), {"code-generator": (0, 0), "test-writer": (0, 0), "doc-writer": (0, 0)})
+        self.assertEqual(self.feeds("handoff_channel_pending"), dict.fromkeys(self.channel(), 0))
+        self.check_store()
+
+    def test_a_thousand_receivers(self):
+        """One of them is behind, and is not the last: each has it once, over a kill as well."""
+        names = [f"agent-{number:03}" for number in range(1000)]
+        receiver = self.enterContext(Receiver(ack))
+        self.start(agents={name: {"url": f"{receiver.url}/{name}"} for name in names[1:]} | {names[0]: {}}, receivers=None)
+        made = self.publish(names)
+        self.assertEqual([one["receiver"] for one in made["deliveries"]], names)
+        self.assertEqual(len({one["handoff_id"] for one in made["deliveries"]}), 1000)
+
+        def states():
+            return collections.Counter(one["state"] for one in self.publication(made["id"])["deliveries"])
+        eventually(lambda: states() == {"acknowledged": 999, "ready": 1}, "all but one have it", 120)
+        self.daemon.kill()
+        self.check_store()
+        self.restart()
+        self.assertEqual(states(), {"acknowledged": 999, "ready": 1})
+        came = collections.Counter(request.path.rsplit("/", 1)[1] for request in receiver.requests)
+        self.assertEqual(came, collections.Counter(names[1:]))
+        self.assertEqual(self.caller.call("GET", f"/v1/agents/{names[0]}/inbox?wait=10s").json()["id"], made["id"])
 
 
 class Access(Case):
