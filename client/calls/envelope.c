@@ -162,21 +162,33 @@ static enum handoff_code give_copy(struct base_span body, struct handoff_text *t
     return handoff_client_give(&out, text, error);
 }
 
-enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
-                                          enum handoff_rendering rendering,
-                                          struct handoff_text *text, struct handoff_error *error)
+/* `handoff`: the id of one that carries it, which may be another than its own; or NULL. */
+static enum handoff_code render_for(struct base_span body, const struct base_uuid *handoff,
+                                    enum handoff_rendering rendering, struct handoff_text *text,
+                                    struct handoff_error *error)
 {
-    struct base_span body = base_span(envelope, size);
     struct handoff_envelope parsed;
+    char id[BASE_UUID_TEXT];
     *text = (struct handoff_text){0};
     if (rendering == HANDOFF_RENDER_STORED)
         return give_copy(body, text, error);
     enum handoff_code code = handoff_envelope_read(body, &parsed, error);
     if (code != HANDOFF_OK)
         return code;
+    if (handoff) {
+        base_uuid_format(handoff, id);
+        parsed.id = base_span_text(id);
+    }
     code = render(&parsed, rendering, text, error);
     handoff_envelope_free(&parsed);
     return code;
+}
+
+enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
+                                          enum handoff_rendering rendering,
+                                          struct handoff_text *text, struct handoff_error *error)
+{
+    return render_for(base_span(envelope, size), NULL, rendering, text, error);
 }
 
 static enum handoff_code check_sight(struct handoff_client *client, const struct base_uuid *id,
@@ -249,7 +261,7 @@ enum handoff_code handoff_read_envelope(struct handoff_client *client, const cha
     else if (code == HANDOFF_ERR_ENVELOPE_REMOVED)
         code = tell_removed(client, &uuid, &stored, caller, &arena, error);
     if (code == HANDOFF_OK)
-        code = handoff_envelope_render(stored.body.data, stored.body.size, rendering, text, error);
+        code = render_for(stored.body, &uuid, rendering, text, error);
     base_arena_free(&arena);
     if (code == HANDOFF_ERR_NOT_FOUND)
         handoff_error_set(error, code, "no handoff has this id", "id", id);

@@ -17,6 +17,7 @@
 #include "client/envelope/read.h"
 #include "lib/base/buffer.h"
 
+/* `envelope->id` is what it names as the handoff; that of a publication is its delivery's. */
 void handoff_brief_write(struct base_buffer *out, const struct handoff_envelope *envelope);
 
 #endif

@@ -40,9 +40,9 @@ static enum handoff_rendering rendering_for(const struct handoff_agent_options *
     return HANDOFF_RENDER_VERSION_1;
 }
 
-bool handoff_body_choose(const struct handoff_agent_options *options, struct base_span envelope,
-                         struct base_buffer *flat, struct base_span *body,
-                         enum handoff_rendering *rendering)
+bool handoff_body_choose(const struct handoff_agent_options *options, const char *id,
+                         struct base_span envelope, struct base_buffer *flat,
+                         struct base_span *body, enum handoff_rendering *rendering)
 {
     struct handoff_envelope read;
     *body = envelope;
@@ -52,6 +52,7 @@ bool handoff_body_choose(const struct handoff_agent_options *options, struct bas
     base_buffer_clear(flat);
     if (handoff_envelope_read(envelope, &read, NULL) != HANDOFF_OK)
         return false;
+    read.id = base_span_text(id);
     if (*rendering == HANDOFF_RENDER_MARKDOWN)
         handoff_brief_write(flat, &read);
     else

@@ -534,6 +534,45 @@ class Acknowledging(Case):
         self.assertEqual(unknown.status, 404, unknown)
 
 
+class Briefs(Case):
+    """An agent that is given the brief alone: which handoff it acknowledges, and where it came from."""
+
+    def acknowledge_by(self, brief):
+        [handoff] = [line.removeprefix("- handoff: ") for line in brief.splitlines() if line.startswith("- handoff: ")]
+        reply = self.caller.call("POST", f"/v1/handoffs/{handoff}/ack")
+        self.assertEqual((reply.status, reply.json().get("id")), (200, handoff), reply)
+        return handoff
+
+    def pull_brief(self, agent):
+        reply = self.caller.call("GET", f"/v1/agents/{agent}/inbox?wait=10s")
+        self.assertEqual(reply.header("Content-Type"), "text/markdown; charset=utf-8", reply)
+        self.assertIn(f"- handoff: {reply.header('Handoff-Id')}\n", reply.text)
+        return reply.text
+
+    def test_each_receiver_is_named_its_own_handoff(self):
+        brief = {"format": "markdown"}
+        self.start({"reviewer": None, "doc-writer": None, "code-generator": later},
+                   agents={name: brief for name in ("reviewer", "doc-writer", "code-generator")})
+        made = self.publish()
+        got = [self.receivers["code-generator"].wait_for(1)[0].raw.decode(), *map(self.pull_brief, ("doc-writer", "reviewer"))]
+        self.assertEqual({text.splitlines()[0] for text in got}, {f"# Handoff from researcher to channel {CHANNEL}"})
+        self.wait_for_states(made["id"], code_generator="awaiting_ack", doc_writer="in_flight", reviewer="in_flight")
+        acknowledged = [self.acknowledge_by(text) for text in got]
+        self.assertEqual(sorted(acknowledged), sorted(one["handoff_id"] for one in made["deliveries"]))
+        self.wait_for_states(made["id"], code_generator="acknowledged", doc_writer="acknowledged", reviewer="acknowledged")
+        for handoff, text in zip(acknowledged, got):
+            again = self.caller.call("GET", f"/v1/handoffs/{handoff}/envelope", accept="text/markdown")
+            self.assertEqual(again.text, text)
+
+    def test_one_that_was_assembled_before_names_no_channel(self):
+        self.start({"reviewer": None}, agents={"reviewer": {"format": "markdown"}})
+        draft = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="broadcast")).json()["id"]
+        self.post({"envelope_id": draft})
+        text = self.pull_brief("reviewer")
+        self.assertEqual(text.splitlines()[0], "# Handoff from researcher to broadcast")
+        self.acknowledge_by(text)
+
+
 class Measures(Case):
     """What metrics and the status page say of a channel, and that a restart does not change it."""
 
@@ -647,7 +686,7 @@ class Context(Case):
 
 
 class LikeAnyOther(Case):
-    """Each delivery is a handoff like any other: what it has of its own changes nothing for the others."""
+    """Each delivery is a handoff like any other: what happens to one changes nothing for the others."""
 
     def test_alternates_and_a_deadline(self):
         spare = self.enterContext(Receiver(ack))
@@ -663,6 +702,19 @@ class LikeAnyOther(Case):
         self.assertEqual(taken_over.json()["id"], made["id"])
         self.assertEqual(self.channel(), {"code-generator": (0, 0), "test-writer": (0, 0), "doc-writer": (0, 0)})
         self.assertEqual(self.feeds("handoff_channel_pending"), dict.fromkeys(self.channel(), 0))
+        self.check_store()
+
+    def test_a_receiver_hands_on_in_its_acknowledgement(self):
+        def hand_on(request):
+            request.answer(200, {"ack": request.id, "next": {"target_agent": "reviewer", "task_summary": "Review it"}})
+
+        self.start({"code-generator": hand_on, "test-writer": ack}, agents={"reviewer": {}})
+        made = self.publish(state={"decisions": ["use PKCE"]})
+        self.wait_for_states(made["id"], code_generator="acknowledged", test_writer="acknowledged")
+        [own] = [one["handoff_id"] for one in made["deliveries"] if one["receiver"] == "code-generator"]
+        successor = self.caller.call("GET", "/v1/agents/reviewer/inbox?wait=20s").json()
+        self.assertEqual((successor["source_agent"], successor["previous"]["id"], successor["hop"]["count"]), ("code-generator", own, 2))
+        self.assertEqual(successor["context"]["task"]["state"]["decisions"], ["use PKCE"])
         self.check_store()
 
     def test_a_thousand_receivers(self):

@@ -141,8 +141,8 @@ static bool copy_envelope(const struct handoff_delivery *delivery,
 {
     struct base_buffer flat = {0};
     struct base_span body;
-    bool chosen = handoff_body_choose(&delivery->settings->options, delivery->envelope, &flat,
-                                      &body, &request->rendering);
+    bool chosen = handoff_body_choose(&delivery->settings->options, delivery->id_text,
+                                      delivery->envelope, &flat, &body, &request->rendering);
     request->envelope = chosen ? base_malloc(body.size + chain_size(delivery)) : NULL;
     if (request->envelope) {
         memcpy(request->envelope, body.data, body.size);

@@ -143,7 +143,8 @@ static bool begin_push(struct handoff_delivery *delivery)
     int64_t left = handoff_delivery_until_deadline(delivery);
     struct base_span body;
     enum handoff_rendering rendering;
-    if (!handoff_body_choose(options, delivery->envelope, &push->flat, &body, &rendering))
+    if (!handoff_body_choose(options, delivery->id_text, delivery->envelope, &push->flat, &body,
+                             &rendering))
         return false;
     push->post = (struct handoff_post){
         .url = options->url,
