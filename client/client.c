@@ -29,10 +29,10 @@ enum {
 /* ---- opening and closing -------------------------------------------------------------------- */
 
 static void note_unread(void *client, struct base_span channel, struct base_span receiver,
-                        int64_t count)
+                        int64_t at_ms, int64_t count)
 {
     handoff_channels_note_dropped(&((struct handoff_client *)client)->channels, channel, receiver,
-                                  count);
+                                  at_ms, count);
 }
 
 static bool tell_shelf_limits(void *client, struct base_span channel,

@@ -169,12 +169,16 @@ static void row_was_put(struct handoff_store_job *job)
 {
     struct handoff_catch_up *catch_up = BASE_CONTAINER_OF(job, struct handoff_catch_up, put.job);
     BASE_CHECK_MAGIC(catch_up, CATCH_UP_MAGIC);
+    const struct handoff_stored_subscription *row = &catch_up->row;
+    struct handoff_channels *channels = &catch_up->loop->client->channels;
     const bool failed = job->error.code != HANDOFF_OK;
     catch_up->busy = false;
     catch_up->loop->pending--;
     catch_up->conflicts = failed;
-    handoff_channels_give_up_change(&catch_up->loop->client->channels, catch_up->row.channel,
-                                    catch_up->row.receiver);
+    handoff_channels_give_up_change(channels, row->channel, row->receiver);
+    if (!failed)
+        handoff_channels_note_dropped(channels, row->channel, row->receiver, row->at_ms,
+                                      catch_up->put.dropped);
     continue_in(catch_up, failed ? CATCH_UP_RETRY_MS : 0);
 }
 
@@ -198,7 +202,10 @@ static void put_row_again(struct handoff_catch_up *catch_up)
     }
     catch_up->put = (struct handoff_store_subscribe){
         .job = {.mailbox = catch_up->loop->lane->mailbox, .done = row_was_put},
-        .row = catch_up->row};
+        .row = catch_up->row,
+        .restores = true};
+    catch_up->put.row.dropped =
+        handoff_channels_dropped(channels, catch_up->row.channel, catch_up->row.receiver);
     catch_up->busy = true;
     catch_up->loop->pending++;
     handoff_store_subscribe(catch_up->loop->client->store, &catch_up->put);
@@ -547,8 +554,8 @@ static void resume_subscription(void *arg, const struct handoff_stored_subscript
         return;
     (void)handoff_channels_time_of_change(channels, row->at_ms);
     const uint64_t number =
-        handoff_channels_end_change(channels, row->channel, row->receiver, row->state);
-    handoff_channels_note_dropped(channels, row->channel, row->receiver, row->dropped);
+        handoff_channels_end_change(channels, row->channel, row->receiver, row->state, row->at_ms);
+    handoff_channels_note_dropped(channels, row->channel, row->receiver, row->at_ms, row->dropped);
     if (row->state == HANDOFF_SUBSCRIPTION_CATCHING_UP &&
         !handoff_catch_up_begin(resuming->loop, row, number))
         resuming->code = handoff_error_no_memory(resuming->error);

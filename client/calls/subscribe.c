@@ -73,8 +73,8 @@ static void subscription_written(struct handoff_store_job *job)
         handoff_channels_give_up_change(channels, row->channel, row->receiver);
         handoff_give_error(subscribing->answered, subscribing->context, &job->error);
     } else {
-        const uint64_t number =
-            handoff_channels_end_change(channels, row->channel, row->receiver, row->state);
+        const uint64_t number = handoff_channels_end_change(channels, row->channel, row->receiver,
+                                                            row->state, row->at_ms);
         if (row->state == HANDOFF_SUBSCRIPTION_CATCHING_UP)
             (void)handoff_catch_up_begin(subscribing->loop, row, number);
         give_subscription(subscribing);

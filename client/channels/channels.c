@@ -256,7 +256,8 @@ static void stop_changing(struct handoff_channels *channels, struct handoff_subs
 }
 
 uint64_t handoff_channels_end_change(struct handoff_channels *channels, struct base_span channel,
-                                     struct base_span receiver, enum handoff_subscription_state to)
+                                     struct base_span receiver, enum handoff_subscription_state to,
+                                     int64_t at_ms)
 {
     struct handoff_new_subscription removed;
     pthread_rwlock_wrlock(&channels->lock);
@@ -265,7 +266,9 @@ uint64_t handoff_channels_end_change(struct handoff_channels *channels, struct b
     BASE_CHECK(found && found->changing);
     const uint64_t number = ++channels->last_change;
     found->included = false;
-    found->behind = found->dropped = 0;
+    found->behind = 0;
+    found->dropped = (struct handoff_dropped){
+        .at_ms = at_ms, .count = found->coming.at_ms == at_ms ? found->coming.count : 0};
     found->state = to;
     found->number = number;
     stop_changing(channels, found, &removed);
@@ -316,14 +319,17 @@ int64_t handoff_channels_behind(struct handoff_channels *channels, struct base_s
     return seq;
 }
 
+/* The store's writer tells of a change before the loop knows that it is on disk. */
 void handoff_channels_note_dropped(struct handoff_channels *channels, struct base_span channel,
-                                   struct base_span receiver, int64_t count)
+                                   struct base_span receiver, int64_t at_ms, int64_t count)
 {
     pthread_rwlock_wrlock(&channels->lock);
     struct handoff_subscription *found =
         handoff_subscribed_find(&channels->subscribed, channel, receiver);
-    if (found)
-        found->dropped = count;
+    if (found && found->dropped.at_ms == at_ms)
+        found->dropped.count = count;
+    else if (found && found->changing)
+        found->coming = (struct handoff_dropped){.at_ms = at_ms, .count = count};
     pthread_rwlock_unlock(&channels->lock);
 }
 
@@ -333,7 +339,7 @@ int64_t handoff_channels_dropped(struct handoff_channels *channels, struct base_
     pthread_rwlock_rdlock(&channels->lock);
     const struct handoff_subscription *found =
         handoff_subscribed_find(&channels->subscribed, channel, receiver);
-    const int64_t count = found ? found->dropped : 0;
+    const int64_t count = found ? found->dropped.count : 0;
     pthread_rwlock_unlock(&channels->lock);
     return count;
 }
@@ -430,11 +436,11 @@ static bool add_to_channel(struct base_arena *arena, struct handoff_channel *cha
     const bool catching_up = subscription && !subscription->included &&
                              subscription->state == HANDOFF_SUBSCRIPTION_CATCHING_UP;
     const char *copy = base_arena_strdup(arena, name);
-    channel->receivers[channel->nreceivers++] =
-        (struct handoff_channel_receiver){.name = copy,
-                                          .configured = configured,
-                                          .catching_up = catching_up,
-                                          .dropped = subscription ? subscription->dropped : 0};
+    channel->receivers[channel->nreceivers++] = (struct handoff_channel_receiver){
+        .name = copy,
+        .configured = configured,
+        .catching_up = catching_up,
+        .dropped = subscription ? subscription->dropped.count : 0};
     return copy != NULL;
 }
 

@@ -117,16 +117,18 @@ enum handoff_code handoff_channels_begin_change(struct handoff_channels *channel
                                                 struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* When a change is decided: now, or a little later, so that no other one has the same time. */
 int64_t handoff_channels_time_of_change(struct handoff_channels *channels, int64_t now_ms);
-/* Retention took so many publications before a subscriber had come to them. */
+/* Retention took so many publications before a subscriber had come to them, since the decision of
+   that time. Of one that failed, it is ignored. */
 void handoff_channels_note_dropped(struct handoff_channels *channels, struct base_span channel,
-                                   struct base_span receiver, int64_t count);
+                                   struct base_span receiver, int64_t at_ms, int64_t count);
 /* How many; 0 where there is no subscription. */
 int64_t handoff_channels_dropped(struct handoff_channels *channels, struct base_span channel,
                                  struct base_span receiver);
 
-/* The change is on disk. The number tells this change from others. */
+/* The change, decided at that time, is on disk. The number tells this change from others. */
 uint64_t handoff_channels_end_change(struct handoff_channels *channels, struct base_span channel,
-                                     struct base_span receiver, enum handoff_subscription_state to);
+                                     struct base_span receiver, enum handoff_subscription_state to,
+                                     int64_t at_ms);
 /* The change was given up: the subscription is what it was, and a run that catches up goes on. */
 void handoff_channels_give_up_change(struct handoff_channels *channels, struct base_span channel,
                                      struct base_span receiver);

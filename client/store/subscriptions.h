@@ -38,6 +38,9 @@ struct handoff_stored_subscription {
 struct handoff_store_subscribe {
     struct handoff_store_job job;
     struct handoff_stored_subscription row;
+    bool restores;   /* instead of the row of a decision that failed: it also counts what retention
+                        took meanwhile */
+    int64_t dropped; /* answer: what the row says now */
 };
 
 void handoff_store_subscribe(struct handoff_store *store, struct handoff_store_subscribe *put);

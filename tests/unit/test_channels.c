@@ -27,7 +27,7 @@ static uint64_t subscribe(struct handoff_channels *channels, const char *channel
 {
     assert_int_equal(begin(channels, channel, agent), HANDOFF_OK);
     return handoff_channels_end_change(channels, base_span_text(channel), base_span_text(agent),
-                                       state);
+                                       state, handoff_channels_time_of_change(channels, 1));
 }
 
 static size_t count_receivers(struct handoff_channels *channels, const char *name)
@@ -164,6 +164,44 @@ static void test_what_appears_behind_is_remembered_for_those_that_catch_up(void 
     free(channels);
 }
 
+static int64_t dropped(struct handoff_channels *channels)
+{
+    return handoff_channels_dropped(channels, base_span_text("news"), base_span_text("reviewer"));
+}
+
+static void note_dropped(struct handoff_channels *channels, int64_t at_ms, int64_t count)
+{
+    handoff_channels_note_dropped(channels, base_span_text("news"), base_span_text("reviewer"),
+                                  at_ms, count);
+}
+
+/* The writer's thread may tell what retention took of a subscription before the loop knows that it
+   is on disk; and of one whose caller was told that it failed. */
+static void test_what_was_dropped_belongs_to_one_decision(void **state)
+{
+    (void)state;
+    struct handoff_channels *channels = calloc(1, sizeof *channels);
+    handoff_channels_init(channels);
+    assert_int_equal(begin(channels, "news", "reviewer"), HANDOFF_OK);
+    note_dropped(channels, 10, 2);
+    assert_int_equal(dropped(channels), 0);
+    handoff_channels_end_change(channels, base_span_text("news"), base_span_text("reviewer"),
+                                HANDOFF_SUBSCRIPTION_CATCHING_UP, 10);
+    assert_int_equal(dropped(channels), 2);
+    note_dropped(channels, 10, 3);
+    assert_int_equal(begin(channels, "news", "reviewer"), HANDOFF_OK);
+    note_dropped(channels, 11, 1);
+    handoff_channels_give_up_change(channels, base_span_text("news"), base_span_text("reviewer"));
+    note_dropped(channels, 11, 2);
+    assert_int_equal(dropped(channels), 3);
+    assert_int_equal(begin(channels, "news", "reviewer"), HANDOFF_OK);
+    handoff_channels_end_change(channels, base_span_text("news"), base_span_text("reviewer"),
+                                HANDOFF_SUBSCRIPTION_CATCHING_UP, 12);
+    assert_int_equal(dropped(channels), 0);
+    handoff_channels_free(channels);
+    free(channels);
+}
+
 static void test_a_held_feed_goes_on_in_order(void **state)
 {
     (void)state;
@@ -272,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_no_two_changes_have_the_same_time),
         cmocka_unit_test(test_publications_of_other_channels_are_not_waited_for),
         cmocka_unit_test(test_what_appears_behind_is_remembered_for_those_that_catch_up),
+        cmocka_unit_test(test_what_was_dropped_belongs_to_one_decision),
         cmocka_unit_test(test_a_held_feed_goes_on_in_order),
         cmocka_unit_test(test_channels_that_come_and_go_take_no_memory_for_ever),
         cmocka_unit_test(test_a_loop_may_close_when_one_that_waited_has_been_called_up),

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "client/store/handoffs.h"
+#include "client/store/sqlite/delivery_rows.h"
 #include "client/store/sqlite/migrate.h"
 #include "client/store/sqlite/retained_size.h"
 #include "client/store/sqlite/shelves.h"
@@ -397,6 +398,50 @@ static void test_what_is_removed_is_looked_for_only_among_subscribers_of_its_cha
     assert_int_equal(ask("SELECT dropped FROM subscriptions WHERE channel = 'channel-7'"), 1);
 }
 
+static int64_t dropped_of(const char *receiver)
+{
+    char sql[128];
+    snprintf(sql, sizeof sql, "SELECT dropped FROM subscriptions WHERE receiver = '%s'", receiver);
+    return ask(sql);
+}
+
+/* What is published late of what was assembled before may appear behind the position; a last look
+   goes back for it. What was there already was passed over. */
+static void test_what_appeared_behind_the_position_is_counted(void **state)
+{
+    (void)state;
+    const struct made early = finished(0, 100), late = finished(1, 100), next = finished(2, 100);
+    open_database();
+    run_sql("INSERT INTO publications (seq, channel, source, at, unfinished)"
+            " SELECT seq, 'news', 'analyst', 10, 0 FROM envelopes");
+    run_sql("INSERT INTO subscriptions (channel, receiver, state, at, from_at, position) SELECT"
+            " 'news', 'reader', 3, 100, 0, max(seq) - 1 FROM envelopes");
+    run_sql("UPDATE publications SET at = 200 WHERE seq = (SELECT max(seq) - 1 FROM envelopes)");
+    (void)hundreds_to_note_unread(early.seq);
+    assert_int_equal(dropped_of("reader"), 0);
+    (void)hundreds_to_note_unread(late.seq);
+    assert_int_equal(dropped_of("reader"), 1);
+    (void)hundreds_to_note_unread(next.seq);
+    assert_int_equal(dropped_of("reader"), 2);
+}
+
+/* A step that read it before would deliver what was counted as dropped. */
+static void test_what_a_channel_let_go_is_not_delivered_late(void **state)
+{
+    (void)state;
+    const struct made one = finished(0, 100);
+    const struct handoff_store_accept accept = {
+        .seq = one.seq, .publication = one.id, .asked_target = base_span_text("b"), .late = true};
+    open_database();
+    run_sql("INSERT INTO publications (seq, channel, source, at, unfinished, shelf)"
+            " SELECT seq, 'news', 'analyst', 10, 0, -1 FROM envelopes");
+    assert_int_equal(handoff_delivery_row_insert(&fixture.db, &accept, &fixture.error),
+                     HANDOFF_ERR_ENVELOPE_REMOVED);
+    run_sql("UPDATE publications SET shelf = 1000");
+    assert_int_equal(handoff_delivery_row_insert(&fixture.db, &accept, &fixture.error), HANDOFF_OK);
+    assert_int_equal(ask("SELECT unfinished FROM publications"), 1);
+}
+
 /* A backup removes from its copy what has gone from the store since the copy was begun. */
 static void test_what_is_kept_and_removed_all_the_same_is_not_counted(void **state)
 {
@@ -496,6 +541,8 @@ int main(void)
         WITH_STORE(test_rows_go_by_size_the_oldest_first),
         WITH_STORE(test_rows_are_counted_as_they_lie_on_the_disk),
         WITH_STORE(test_what_is_removed_is_looked_for_only_among_subscribers_of_its_channel),
+        WITH_STORE(test_what_appeared_behind_the_position_is_counted),
+        WITH_STORE(test_what_a_channel_let_go_is_not_delivered_late),
         WITH_STORE(test_what_is_kept_and_removed_all_the_same_is_not_counted),
         WITH_STORE(test_a_store_of_an_older_version),
     };

@@ -47,13 +47,8 @@ static void publish(const char *channel, int64_t at_ms)
     temp_envelope_free(&publish.put);
 }
 
-/* As a subscriber that catches up; the store fills what it has to. */
-static struct handoff_stored_subscription subscribe_from(int64_t from_ms)
+static struct handoff_store_subscribe put_row(struct handoff_store_subscribe put)
 {
-    struct handoff_store_subscribe put = {.row = {.channel = base_span_text("news"),
-                                                  .receiver = base_span_text("reviewer"),
-                                                  .state = HANDOFF_SUBSCRIPTION_CATCHING_UP,
-                                                  .from_ms = from_ms}};
     struct base_mailbox mailbox;
     assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
     put.job.mailbox = &mailbox;
@@ -63,7 +58,18 @@ static struct handoff_stored_subscription subscribe_from(int64_t from_ms)
         ;
     base_mailbox_free(&mailbox);
     assert_int_equal(put.job.error.code, HANDOFF_OK);
-    return put.row;
+    return put;
+}
+
+/* As a subscriber that catches up; the store fills what it has to. */
+static struct handoff_stored_subscription subscribe_from(int64_t from_ms)
+{
+    return put_row(
+               (struct handoff_store_subscribe){.row = {.channel = base_span_text("news"),
+                                                        .receiver = base_span_text("reviewer"),
+                                                        .state = HANDOFF_SUBSCRIPTION_CATCHING_UP,
+                                                        .from_ms = from_ms}})
+        .row;
 }
 
 static void keep_subscription(void *arg, const struct handoff_stored_subscription *row)
@@ -145,6 +151,29 @@ static void test_nor_does_a_process_that_dies_before_it_has_caught_up(void **sta
     assert_int_equal(count_missed(&row), 0);
 }
 
+static struct handoff_store_subscribe decided(int64_t at_ms, int64_t dropped)
+{
+    return (struct handoff_store_subscribe){.row = {.channel = base_span_text("news"),
+                                                    .receiver = base_span_text("reviewer"),
+                                                    .state = HANDOFF_SUBSCRIPTION_CATCHING_UP,
+                                                    .at_ms = at_ms,
+                                                    .dropped = dropped}};
+}
+
+/* A decision that failed was on disk for a while, and retention counted in its row. */
+static void test_a_row_that_is_restored_counts_what_was_dropped_meanwhile(void **state)
+{
+    (void)state;
+    (void)put_row(decided(100, 0));
+    (void)put_row(decided(200, 2));
+    struct handoff_store_subscribe restored = decided(100, 5);
+    restored.restores = true;
+    assert_int_equal(put_row(restored).dropped, 7);
+    assert_int_equal(put_row(restored).dropped, 7); /* a job may run twice */
+    assert_int_equal(reopen_and_read().dropped, 7);
+    assert_int_equal(put_row(decided(300, 0)).dropped, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +184,9 @@ int main(void)
             open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_nor_does_a_process_that_dies_before_it_has_caught_up,
                                         open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(
+            test_a_row_that_is_restored_counts_what_was_dropped_meanwhile, open_fixture,
+            close_fixture),
         cmocka_unit_test_setup_teardown(test_an_empty_store_has_only_what_is_newer, open_fixture,
                                         close_fixture),
     };

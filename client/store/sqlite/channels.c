@@ -166,14 +166,15 @@ static enum handoff_code refuse_late(const struct base_uuid *id, struct handoff_
                              "retention removed the body of this publication", "id", text);
 }
 
-/* The publication is not finished any more: another delivery of it begins. */
+/* The publication is not finished any more: another delivery of it begins. What its channel has let
+   go is counted as dropped, and does not come late. */
 static enum handoff_code reopen_publication(struct handoff_db *db, const struct base_uuid *id,
                                             struct handoff_error *error)
 {
     sqlite3_stmt *update = handoff_db_statement(
         db,
         "UPDATE publications SET unfinished = unfinished + 1"
-        " WHERE seq = (SELECT seq FROM envelopes WHERE id = ?1 AND body <> '')",
+        " WHERE shelf >= 0 AND seq = (SELECT seq FROM envelopes WHERE id = ?1 AND body <> '')",
         error);
     if (!update)
         return handoff_db_failure(db, NULL);

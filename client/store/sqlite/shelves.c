@@ -57,13 +57,15 @@ enum handoff_code handoff_shelves_put(struct handoff_db *db, int64_t seq, int64_
  */
 
 /* The channel is looked up first, alone: most of what retention takes is no publication, and then
-   no subscription is looked at. */
+   no subscription is looked at. What was published since the subscription may have appeared behind
+   its position, which goes back for it at the end. */
 static const char count_unread[] =
-    "UPDATE subscriptions SET dropped = dropped + 1 WHERE state = 3 AND position < ?1"
+    "UPDATE subscriptions SET dropped = dropped + 1 WHERE state = 3"
     " AND channel = (SELECT p.channel FROM publications p JOIN envelopes e ON e.seq = p.seq"
     "  WHERE p.seq = ?1 AND p.named = 0 AND p.shelf >= 0 AND e.body <> '')"
     " AND EXISTS (SELECT 1 FROM publications p WHERE p.seq = ?1"
     "  AND p.source <> subscriptions.receiver"
+    "  AND (p.seq > subscriptions.position OR p.at >= subscriptions.at)"
     "  AND (p.at >= subscriptions.from_at OR p.seq >= subscriptions.newer))"
     " AND NOT EXISTS (SELECT 1 FROM channel_deliveries d"
     "  WHERE d.publication = ?1 AND d.receiver = subscriptions.receiver)"
@@ -83,12 +85,13 @@ enum handoff_code handoff_shelves_tell_unread(struct handoff_db *db,
     if (!options->on_unread)
         return HANDOFF_OK;
     sqlite3_stmt *select = handoff_db_statement(
-        db, "SELECT channel, receiver, dropped FROM subscriptions WHERE dropped > 0", error);
+        db, "SELECT channel, receiver, at, dropped FROM subscriptions WHERE dropped > 0", error);
     if (!select)
         return handoff_db_failure(db, NULL);
     while (handoff_db_row(select))
         options->on_unread(options->observer, handoff_db_column(select, 0),
-                           handoff_db_column(select, 1), sqlite3_column_int64(select, 2));
+                           handoff_db_column(select, 1), sqlite3_column_int64(select, 2),
+                           sqlite3_column_int64(select, 3));
     return handoff_db_end(db, select, error);
 }
 

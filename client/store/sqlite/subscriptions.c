@@ -13,18 +13,23 @@
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+/* A row that is restored counts also what retention took while another one was in its place. The
+   job may run twice, and then finds its own. */
+static const char replace_subscription[] =
+    "INSERT OR REPLACE INTO subscriptions"
+    " (channel, receiver, state, at, from_at, position, dropped, newer) VALUES"
+    " (?1, ?2, ?3, ?4, ?5, ?6, ?7 + coalesce("
+    "   (SELECT iif(at = ?4, max(dropped - ?7, 0), dropped) FROM subscriptions"
+    "     WHERE channel = ?1 AND receiver = ?2 AND ?9), 0),"
+    "  iif(?8 > 0, ?8, (SELECT coalesce(max(seq), 0) + 1 FROM envelopes)))"
+    " RETURNING newer, dropped";
+
 static enum handoff_code put_subscription(struct handoff_db *db,
-                                          struct handoff_stored_subscription *row,
+                                          struct handoff_store_subscribe *change,
                                           struct handoff_error *error)
 {
-    sqlite3_stmt *put = handoff_db_statement(
-        db,
-        "INSERT OR REPLACE INTO subscriptions"
-        " (channel, receiver, state, at, from_at, position, dropped, newer) VALUES"
-        " (?1, ?2, ?3, ?4, ?5, ?6, ?7,"
-        "  iif(?8 > 0, ?8, (SELECT coalesce(max(seq), 0) + 1 FROM envelopes)))"
-        " RETURNING newer",
-        error);
+    struct handoff_stored_subscription *row = &change->row;
+    sqlite3_stmt *put = handoff_db_statement(db, replace_subscription, error);
     if (!put)
         return handoff_db_failure(db, NULL);
     handoff_db_bind_text(put, 1, row->channel);
@@ -35,8 +40,11 @@ static enum handoff_code put_subscription(struct handoff_db *db,
     sqlite3_bind_int64(put, 6, row->position);
     sqlite3_bind_int64(put, 7, row->dropped);
     sqlite3_bind_int64(put, 8, row->newer);
-    if (handoff_db_row(put))
+    sqlite3_bind_int(put, 9, change->restores);
+    if (handoff_db_row(put)) {
         row->newer = sqlite3_column_int64(put, 0);
+        change->dropped = sqlite3_column_int64(put, 1);
+    }
     return handoff_db_end(db, put, error);
 }
 
@@ -58,7 +66,7 @@ static enum handoff_code run_subscribe(struct handoff_store_job *job, struct han
 {
     struct handoff_store_subscribe *put = (void *)job;
     return put->row.state == HANDOFF_SUBSCRIPTION_NONE ? remove_subscription(db, &put->row, error)
-                                                       : put_subscription(db, &put->row, error);
+                                                       : put_subscription(db, put, error);
 }
 
 void handoff_store_subscribe(struct handoff_store *store, struct handoff_store_subscribe *put)
