@@ -211,6 +211,15 @@ class Texts(unittest.TestCase):
     def test_the_title_says_what_and_who(self):
         self.assertEqual(render("handoff.title", self.data(self.CIRCUIT)), "CRITICAL HandoffCircuitOpen analyst (handoff)")
 
+    def test_the_title_of_a_backlog_names_the_channel_and_who_is_behind(self):
+        def backlog(channel, receiver):
+            return {**self.CIRCUIT, "labels": {"alertname": "HandoffChannelBacklog", "severity": "warning", "job": "handoff",
+                                               "channel": channel, "receiver": receiver}}
+        self.assertEqual(render("handoff.title", self.data(backlog("news", "coder"))),
+                         "WARNING HandoffChannelBacklog news coder (handoff)")
+        self.assertEqual(render("handoff.title", self.data(backlog("news", "coder"), backlog("news", "tester"))),
+                         "WARNING HandoffChannelBacklog news (handoff)")
+
     def test_the_title_of_the_end_says_so(self):
         alert = {**self.CIRCUIT, "status": "resolved"}
         self.assertEqual(render("handoff.title", self.data(alert, status="resolved")),

@@ -44,7 +44,7 @@ class SilentOutages(unittest.TestCase):
         cls.hold = Hold()
         cls.addClassCleanup(cls.hold.release)
         scripts = {"lost": status(404), "locked": status(401), "silent": cls.hold, "picky": status(422),
-                   "slow": slowly, "well": ack}
+                   "slow": slowly, "well": ack, "deaf": status(503)}
         cls.receivers = {name: cls.enterClassContext(Receiver(script)) for name, script in scripts.items()}
         agents = {name: {"url": receiver.url} for name, receiver in cls.receivers.items()}
         agents["slow"]["timeout"] = "3s"
@@ -52,8 +52,8 @@ class SilentOutages(unittest.TestCase):
         cls.calls = FailingCalls()
         cls.addClassCleanup(cls.calls.close)
         cls.daemon = cls.enterClassContext(daemon_with(
-            agents, defaults={"retries": 1, "breaker": {"failures": 3, "cooldown": "1h"}}, program=PROGRAM,
-            env=cls.calls.environment))
+            agents, defaults={"retries": 1, "breaker": {"failures": 3, "cooldown": "1h"}},
+            channels={"news": {"receivers": ["well", "deaf"]}}, program=PROGRAM, env=cls.calls.environment))
         cls.caller = Caller(cls.daemon, source="orchestrator")
         cls.shell = cls.enterClassContext(Shell(cls.daemon))
         cls.webhook = cls.enterClassContext(Webhook())
@@ -71,6 +71,9 @@ class SilentOutages(unittest.TestCase):
         threads = [threading.Thread(target=work) for work in (cls.send_to_failing_agents, cls.send_with_deadlines,
                                                               cls.send_to_the_slow_one)]
         cls.caller.send_async("puller")
+        cls.published = [cls.publish() for _ in range(3)]
+        eventually(lambda: cls.states("deaf") == ["parked"] * 3, "the circuit is open")
+        cls.published += [cls.publish() for _ in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -97,6 +100,19 @@ class SilentOutages(unittest.TestCase):
     def send_to_the_slow_one(cls):
         with concurrent.futures.ThreadPoolExecutor(5) as senders:
             list(senders.map(cls.caller.send, ["slow"] * 5))
+
+    @classmethod
+    def publish(cls):
+        reply = cls.caller.call("POST", "/v1/channels/news/publish", {"request": {
+            "source_agent": "orchestrator", "task_id": "news", "task_summary": "The schema has changed"}})
+        return reply.json()["id"]
+
+    @classmethod
+    def states(cls, receiver):
+        """Of its deliveries, in the order of publication."""
+        return [one["state"] for publication in cls.published
+                for one in cls.caller.call("GET", f"/v1/channels/news/publications/{publication}").json()["deliveries"]
+                if one["receiver"] == receiver]
 
     # ---- looking
 
@@ -161,6 +177,21 @@ class SilentOutages(unittest.TestCase):
 
     def test_a_slow_agent_with_five_handoffs_is_a_ticket(self):
         self.check(self.ticket("HandoffLatencyHigh", "slow"), "slow")
+
+    def test_a_dead_receiver_of_a_channel_is_a_ticket_and_its_circuit_pages(self):
+        """The third failure opens the circuit. What is published then waits, for this receiver only."""
+        self.check(self.page("HandoffCircuitOpen", "deaf"), "deaf", r"deaf .*open")
+        text = self.ticket("HandoffChannelBacklog", "news deaf")
+        self.assertIn("deaf has not acknowledged what was published to news", text)
+        self.assertIn("; 2 pending. Other receivers are not delayed.", text)
+        self.check(text, None, r"(?m)^news +deaf .*\b2\b.*\b3\b", r"deaf .*open")
+        self.assertEqual(self.states("well"), ["acknowledged"] * 5)
+        self.assertEqual(self.states("deaf"), ["parked"] * 3 + ["ready"] * 2)
+        self.repair("deaf")
+        eventually(lambda: self.states("deaf") == ["parked"] * 3 + ["acknowledged"] * 2, "it has what waited for it")
+        self.ends("HandoffCircuitOpen", "deaf")
+        self.webhook.wait_for("tickets", lambda sent: chain.ticket("HandoffChannelBacklog")(sent)
+                              and sent["attachments"][0]["title"].startswith("RESOLVED"), timeout=PATIENCE)
 
     def test_one_pinned_memory_that_fits_nowhere_is_a_ticket_that_leads_to_it(self):
         self.assertEqual(self.answers, ["budget_too_small"] * 25)
