@@ -310,6 +310,13 @@ bool handoff_assembly_is_ping_pong(const struct handoff_assembly *assembly)
     return assembly->ledger.fruitless >= HANDOFF_PING_PONG_HOPS;
 }
 
+bool handoff_assembly_is_ping_pong_with(const struct handoff_assembly *assembly,
+                                        struct base_span target)
+{
+    return handoff_assembly_is_ping_pong(assembly) && assembly->npath > 0 &&
+           base_span_equal(assembly->path[assembly->npath - 1], target);
+}
+
 struct base_arena handoff_assembly_end(struct handoff_assembly *assembly)
 {
     free_own_copies(assembly);

@@ -241,6 +241,9 @@ bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly);
 /* The same for one of several that it is for. */
 bool handoff_assembly_is_cycle_to(const struct handoff_assembly *assembly, struct base_span target);
 bool handoff_assembly_is_ping_pong(const struct handoff_assembly *assembly);
+/* The same for one of several that it is for: the task came from that one. */
+bool handoff_assembly_is_ping_pong_with(const struct handoff_assembly *assembly,
+                                        struct base_span target);
 
 /* "resolve" and so on; static. */
 const char *handoff_stage_name(enum handoff_stage stage);

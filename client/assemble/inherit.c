@@ -238,12 +238,15 @@ static enum handoff_code warn_of_ping_pong(struct handoff_assembly *assembly,
     (void)error;
     if (!handoff_assembly_is_ping_pong(assembly) || !assembly->warnings)
         return HANDOFF_OK;
+    const struct base_span other = request->channel.data && assembly->npath > 0
+                                       ? assembly->path[assembly->npath - 1]
+                                       : request->target_agent;
     snprintf(
         detail, sizeof detail,
         "the last %zu handoffs of this task between %.*s and %.*s added nothing but summaries; "
         "add what was decided or is unresolved to state, or hand the task to another agent",
         assembly->ledger.fruitless, (int)request->source_agent.size, request->source_agent.data,
-        (int)request->target_agent.size, request->target_agent.data);
+        (int)other.size, other.data);
     handoff_warn(assembly->warnings, "state", detail); /* out of memory: the metric says it */
     return HANDOFF_OK;
 }

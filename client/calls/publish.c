@@ -572,8 +572,9 @@ static void tell_of_receiver(struct publishing *publishing,
     struct handoff_event event = is_projected(receiver) ? receiver->projection->event : *shared;
     event.who.pattern = HANDOFF_PATTERN_BROADCAST;
     event.who.target_agent = receiver->agent->name;
-    event.of.assembled.cycle = handoff_assembly_is_cycle_to(
-        publishing->assembly, base_span(receiver->agent->name, receiver->agent->name_size));
+    const struct base_span name = base_span(receiver->agent->name, receiver->agent->name_size);
+    event.of.assembled.cycle = handoff_assembly_is_cycle_to(publishing->assembly, name);
+    event.of.assembled.ping_pong = handoff_assembly_is_ping_pong_with(publishing->assembly, name);
     handoff_client_tell(publishing->loop->client, &event);
     if (is_projected(receiver))
         return;

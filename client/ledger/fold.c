@@ -16,6 +16,7 @@
 #include "client/ledger/same.h"
 #include "client/ledger/set.h"
 #include "client/ledger/step_agents.h"
+#include "client/model/model.h"
 #include "lib/base/buffer.h"
 #include "lib/base/check.h"
 #include "lib/base/json.h"
@@ -712,10 +713,32 @@ static void fold_output(struct fold *fold)
         add_entry(fold, HANDOFF_ITEM_EXPECTED_OUTPUT, fold->at->expected_output)->past = !fold->own;
 }
 
-static bool returns_to_sender(const struct handoff_hop *hop, const struct handoff_hop *before)
+static bool is_publication(const struct handoff_hop *hop)
 {
-    return base_span_equal(hop->agent, before->target) &&
-           base_span_equal(hop->target, before->agent);
+    return base_span_equal(hop->target,
+                           base_span_text(handoff_reserved_name(HANDOFF_RESERVED_BROADCAST)));
+}
+
+/* A publication does not say who gets it: an agent that continues it was one of them. */
+static bool went_to(const struct handoff_hop *hop, struct base_span agent)
+{
+    return is_publication(hop) ? !base_span_equal(hop->agent, agent)
+                               : base_span_equal(hop->target, agent);
+}
+
+/* Where a publication goes is known by the hop after it. Until then it goes back, unless a third
+   agent was before the sender. */
+static bool returns_to_sender(const struct fold *fold, size_t parent)
+{
+    const struct handoff_said *said = fold->lineage.said, *before = &said[parent];
+    const struct handoff_hop *hop = fold->hop;
+    if (!went_to(&before->hop, hop->agent))
+        return false;
+    if (!is_publication(hop))
+        return base_span_equal(hop->target, before->hop.agent);
+    return before->nparents == 0 ||
+           (before->nparents == 1 &&
+            base_span_equal(said[before->parents[0]].hop.agent, hop->agent));
 }
 
 /* A summary is no progress: each request has one, and agents word it anew. */
@@ -725,9 +748,8 @@ static size_t count_fruitless(const struct fold *fold, size_t added)
     if (added > 0)
         return 0;
     const size_t parent = said->nparents == 1 ? said->parents[0] : fold->place;
-    return parent < fold->place && returns_to_sender(fold->hop, &fold->lineage.said[parent].hop)
-               ? 1 + fold->fruitless[parent]
-               : 1;
+    return parent < fold->place && returns_to_sender(fold, parent) ? 1 + fold->fruitless[parent]
+                                                                   : 1;
 }
 
 static void fold_said(struct fold *fold, const struct handoff_said *said, size_t place,

@@ -15,7 +15,8 @@ class BackAndForth(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         receiver = cls.enterClassContext(Receiver(ack))
-        cls.daemon = cls.enterClassContext(daemon_with({name: {"url": receiver.url} for name in (ANALYST, CODER, REVIEWER)}))
+        agents = {name: {"url": receiver.url} for name in (ANALYST, CODER, REVIEWER)}
+        cls.daemon = cls.enterClassContext(daemon_with(agents, channels={"both": {"receivers": list(agents)}}))
         cls.caller = Caller(cls.daemon, ANALYST)
 
     def setUp(self):
@@ -68,6 +69,26 @@ class BackAndForth(unittest.TestCase):
         self.bounce(4)
         [line] = [line for line in self.daemon.log().splitlines() if "event=ping_pong" in line and f"task={self.task}" in line]
         self.assertIn(f"source={ANALYST} target={CODER} hops=5", line)
+
+    def publish(self, source, **fields):
+        reply = self.caller.call("POST", "/v1/channels/both/publish", {"request": {
+            "source_agent": source, "task_id": self.task, "task_summary": "Please see to it", "previous_id": self.last, **fields}})
+        self.assertIn(reply.status, (200, 202), reply)
+        self.last = reply.json()["id"]
+
+    def test_over_a_channel_it_is_counted_for_the_agent_that_it_came_from(self):
+        """All three receive; the reviewer takes no part."""
+        self.publish(ANALYST, **BEGINNING)
+        for source in (CODER, ANALYST, CODER):
+            self.publish(source)
+        self.check(0)
+        self.publish(ANALYST)
+        self.check(1)
+        [line] = [line for line in self.daemon.log().splitlines() if "event=ping_pong" in line and f"task={self.task}" in line]
+        self.assertIn(f"source={ANALYST} target={CODER} hops=5", line)
+        self.publish(REVIEWER)
+        self.publish(CODER)
+        self.check(1)
 
     def test_an_item_of_any_kind_is_progress(self):
         for number, item in enumerate(({"state": {"decisions": ["use PKCE"]}}, {"state": {"unresolved": ["who owns the keys?"]}},

@@ -25,6 +25,7 @@ static struct {
     struct handoff_error error;
     struct base_buffer text;
     const char *agents; /* "a\0b\0a\0c"; NULL: all are different */
+    bool publishes;     /* each publishes instead of handing to the next */
 } world;
 
 static int set_up(void **state)
@@ -68,7 +69,8 @@ static enum handoff_code fold_chain(const char *parents, const char *const texts
     static size_t places[HOPS_MAX][HOPS_MAX];
     size_t n = 0;
     for (; texts[n]; n++) {
-        world.said[n] = said_as((int64_t)n + 1, names + 2 * n, names + 2 * n + 2, texts[n]);
+        const char *target = world.publishes ? "broadcast" : names + 2 * n + 2;
+        world.said[n] = said_as((int64_t)n + 1, names + 2 * n, target, texts[n]);
         world.said[n].parents = places[n];
         if (!parents && n > 0)
             places[n][world.said[n].nparents++] = n - 1;
@@ -171,6 +173,28 @@ static void test_to_finish_the_same_again_is_no_progress(void **state)
     assert_int_equal(world.ledger.fruitless, 3);
     FOLD(begins, finishes_x, nothing, nothing, finishes_y);
     assert_int_equal(world.ledger.fruitless, 0);
+}
+
+/* Who gets a publication is known by the next one. */
+static void test_agents_may_publish_back_and_forth(void **state)
+{
+    (void)state;
+    static const char begins[] = "{\"state\":{\"remaining\":[\"x\"]}}";
+    world.publishes = true;
+    world.agents = "a\0b\0a\0b\0a\0";
+    FOLD(begins, "{}", "{}", "{}", "{}");
+    assert_int_equal(world.ledger.fruitless, 4);
+    FOLD(begins, "{}", "{\"state\":{\"done\":[\"x\"]}}", "{}", "{}");
+    assert_int_equal(world.ledger.fruitless, 2);
+    world.agents = "a\0b\0a\0c\0a\0";
+    FOLD(begins, "{}", "{}", "{}", "{}");
+    assert_int_equal(world.ledger.fruitless, 2);
+    world.agents = "a\0b\0c\0d\0e\0";
+    FOLD(begins, "{}", "{}", "{}", "{}");
+    assert_int_equal(world.ledger.fruitless, 1);
+    world.agents = "a\0a\0a\0a\0a\0";
+    FOLD(begins, "{}", "{}", "{}", "{}");
+    assert_int_equal(world.ledger.fruitless, 1);
 }
 
 static void test_what_a_text_names_is_a_reference_once_it_was_found(void **state)
@@ -916,6 +940,7 @@ int main(void)
         TEST(test_the_intent_is_the_first_and_unchanged),
         TEST(test_a_reference_is_missing_since_the_hop_that_missed_it_first),
         TEST(test_to_finish_the_same_again_is_no_progress),
+        TEST(test_agents_may_publish_back_and_forth),
         TEST(test_what_a_text_names_is_a_reference_once_it_was_found),
         TEST(test_what_no_memory_can_be_called),
         TEST(test_constraints_accumulate),
