@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "client/calls/projections.h"
+#include "client/calls/stored_envelope.h"
 #include "client/calls/stored_publication.h"
 #include "client/client.h"
 #include "client/deliver/publish.h"
@@ -59,8 +60,9 @@ struct handoff_catch_up {
     size_t nmissed;
     struct handoff_stored_to_publish stored[CATCH_UP_STEP];
     struct catch_up_projection projected[CATCH_UP_STEP];
-    size_t projecting; /* the one whose projection is made, or was made last */
-    bool projects;     /* the next one follows in another turn of the loop */
+    bool delivers[CATCH_UP_STEP]; /* a delivery of it is being written, and then told */
+    size_t projecting;            /* the one whose projection is made, or was made last */
+    bool projects;                /* the next one follows in another turn of the loop */
     struct handoff_projections projections;
     struct handoff_store_catch_up write;
     bool conflicts; /* with the row on disk */
@@ -83,12 +85,13 @@ static void release_feed(struct handoff_catch_up *catch_up)
     handoff_feeds_put(&catch_up->loop->client->channels.feeds, feed);
 }
 
-static void end_catch_up_projections(struct handoff_catch_up *catch_up)
+static void end_step(struct handoff_catch_up *catch_up)
 {
     for (size_t i = 0; i < CATCH_UP_STEP; i++) {
         if (catch_up->projected[i].assembly)
             handoff_client_end_assembly(&catch_up->projected[i].assembly);
         catch_up->projected[i].exists = false;
+        catch_up->delivers[i] = false;
     }
 }
 
@@ -98,7 +101,7 @@ static void drop_catch_up(struct handoff_catch_up *catch_up)
     BASE_CHECK(!catch_up->busy);
     release_feed(catch_up);
     base_timers_stop(catch_up->loop->lane->timers, &catch_up->timer);
-    end_catch_up_projections(catch_up);
+    end_step(catch_up);
     for (size_t i = 0; i < CATCH_UP_STEP; i++)
         handoff_stored_to_publish_free(&catch_up->stored[i]);
     pthread_mutex_lock(&all->lock);
@@ -126,6 +129,31 @@ static bool sweep_feed(const struct handoff_catch_up *catch_up, enum handoff_swe
 /* ---- a step is written ------------------------------------------------------------------------
  */
 
+/* As a publication tells of each of its receivers. */
+static void tell_delivered_late(const struct handoff_catch_up *catch_up, size_t at)
+{
+    const struct handoff_envelope *envelope = &catch_up->stored[at].envelope;
+    const struct catch_up_projection *projected = &catch_up->projected[at];
+    struct handoff_event event;
+    char id[BASE_UUID_TEXT];
+    base_uuid_format(&catch_up->missed[at].id, id);
+    handoff_stored_event(envelope, id, &event);
+    if (projected->exists)
+        event = projected->made.event;
+    event.who.pattern = HANDOFF_PATTERN_BROADCAST;
+    event.who.target_agent = catch_up->row.receiver.data;
+    event.of.assembled.cycle = handoff_stored_is_cycle_to(envelope, catch_up->row.receiver);
+    handoff_client_tell(catch_up->loop->client, &event);
+}
+
+static void tell_step(struct handoff_catch_up *catch_up)
+{
+    for (size_t i = 0; i < CATCH_UP_STEP; i++) {
+        if (catch_up->delivers[i])
+            tell_delivered_late(catch_up, i);
+    }
+}
+
 /* After a failure, which may be a change of the subscription, the timer looks whether it ends. */
 static void step_was_written(struct handoff_store_job *job)
 {
@@ -136,8 +164,11 @@ static void step_was_written(struct handoff_store_job *job)
     catch_up->loop->pending--;
     if (code == HANDOFF_OK && catch_up->write.ends)
         (void)sweep_feed(catch_up, HANDOFF_SWEEP_DONE);
-    if (code == HANDOFF_OK)
+    if (code == HANDOFF_OK) {
+        tell_step(catch_up);
         catch_up->row.position = catch_up->write.to;
+    }
+    end_step(catch_up);
     catch_up->leaving |= code == HANDOFF_OK && catch_up->write.ends;
     catch_up->conflicts = code == HANDOFF_ERR_CONFLICT;
     continue_in(catch_up, code == HANDOFF_OK ? 0 : CATCH_UP_RETRY_MS);
@@ -266,16 +297,19 @@ static void deliver_step(struct handoff_catch_up *catch_up, struct handoff_agent
     size_t count = 0;
     for (size_t i = 0; i < catch_up->nmissed; i++) {
         const struct handoff_stored_to_publish *stored = &catch_up->stored[i];
-        if (stored->error.code == HANDOFF_OK && is_taken_from(agent, stored->submission.source))
+        catch_up->delivers[i] =
+            stored->error.code == HANDOFF_OK && is_taken_from(agent, stored->submission.source);
+        if (catch_up->delivers[i])
             list[count++] = late_delivery(catch_up, agent, i);
     }
     const enum handoff_code code =
         handoff_engine_deliver_late(catch_up->loop->lane, list, count, &unit, &error);
-    end_catch_up_projections(catch_up);
-    if (code == HANDOFF_OK)
+    if (code == HANDOFF_OK) {
         write_catch_up(catch_up, &unit, catch_up->missed[catch_up->nmissed - 1].seq, false);
-    else
+    } else {
+        end_step(catch_up);
         continue_in(catch_up, CATCH_UP_RETRY_MS);
+    }
 }
 
 /* ---- projections ------------------------------------------------------------------------------
@@ -290,6 +324,8 @@ static void catch_up_projected(struct handoff_projections *projections,
         BASE_CONTAINER_OF(projections, struct handoff_catch_up, projections);
     BASE_CHECK_MAGIC(catch_up, CATCH_UP_MAGIC);
     struct catch_up_projection *projected = &catch_up->projected[catch_up->projecting];
+    handoff_client_tell_spine(catch_up->loop->client, HANDOFF_OPERATION_RESOLVE,
+                              &projected->assembly->resolve.call, projected->assembly->spine_ns);
     projected->exists = error->code == HANDOFF_OK && projected->made.code == HANDOFF_OK;
     catch_up->busy = false;
     catch_up->loop->pending--;
@@ -297,7 +333,7 @@ static void catch_up_projected(struct handoff_projections *projections,
     if (catch_up->projects) {
         continue_in(catch_up, 0);
     } else {
-        end_catch_up_projections(catch_up);
+        end_step(catch_up);
         continue_in(catch_up, CATCH_UP_RETRY_MS);
     }
 }
@@ -338,7 +374,7 @@ static void project_rest(struct handoff_catch_up *catch_up, size_t from)
     if (agent && from == catch_up->nmissed) {
         deliver_step(catch_up, agent);
     } else if (!agent || !begin_projection(catch_up, agent, from)) {
-        end_catch_up_projections(catch_up);
+        end_step(catch_up);
         continue_in(catch_up, CATCH_UP_RETRY_MS);
     }
 }

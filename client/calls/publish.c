@@ -736,6 +736,16 @@ static void leave_out_source(struct publishing *publishing)
 
 /* ---- an envelope that was assembled before --------------------------------------------------- */
 
+/* As for a request beyond the limit: nothing is parked, but it is counted. */
+static void tell_over_limit(const struct publishing *publishing)
+{
+    const struct handoff_stored_to_publish *stored = &publishing->stored;
+    struct handoff_event event;
+    handoff_stored_event(&stored->envelope, NULL, &event);
+    event.code = stored->error.code;
+    handoff_client_tell(publishing->loop->client, &event);
+}
+
 /* Those who get a projection were told of when it was made. */
 static void tell_stored_published(struct publishing *publishing)
 {
@@ -829,6 +839,8 @@ static void stored_was_read_to_publish(struct handoff_stored_to_publish *stored)
         fail_publishing(publishing, &publishing->unknown);
         return;
     }
+    if (error->code == HANDOFF_ERR_HOP_LIMIT)
+        tell_over_limit(publishing);
     publishing->source = stored->submission.source;
     leave_out_source(publishing);
     for (size_t i = 0; i < publishing->nreceivers && error->code == HANDOFF_OK; i++) {
