@@ -60,8 +60,10 @@ static void write_row(FILE *out, yyjson_val *handoff)
     write_task_cell(out, handoff);
     write_cell(out, "Since");
     review_write_time(out, review_string(handoff, "settled_at"));
-    fprintf(out, "<small>%" PRId64 " attempts, %" PRId64 " replays</small></span></td></tr>\n",
-            review_number(handoff, "attempts"), review_number(handoff, "replays"));
+    const int64_t attempts = review_number(handoff, "attempts");
+    const int64_t replays = review_number(handoff, "replays");
+    fprintf(out, "<small>%" PRId64 " attempt%s, %" PRId64 " replay%s</small></span></td></tr>\n",
+            attempts, attempts == 1 ? "" : "s", replays, replays == 1 ? "" : "s");
 }
 
 void review_write_handoffs(FILE *out, yyjson_val *items, const char *caption)

@@ -137,6 +137,7 @@ class Reading(Case):
         (link,) = [link for link in page.links if link.startswith("/review?") and "broken" in link]
         members = self.visitor.open(link)
         self.assertEqual([link for link in members.links if "/handoffs/" in link], [f"/review/handoffs/{handoff}"])
+        self.assertIn("1 attempt, 0 replays", members.text)
 
     def test_a_cause_without_an_error_does_not_pass_for_its_list(self):
         self.start()
