@@ -1130,10 +1130,11 @@ static enum handoff_code add_all(struct publishing *publishing, struct handoff_e
 static bool keep_names(struct publishing *publishing, const struct handoff_publish_options *options)
 {
     struct base_arena *arena = &publishing->arena;
+    const size_t count = options->receivers ? options->nreceivers : 0;
     publishing->named = options->receivers != NULL;
-    publishing->room = publishing->named ? options->nreceivers : 0;
-    publishing->names = base_arena_calloc(arena, publishing->room + 1, sizeof *publishing->names);
-    for (size_t i = 0; publishing->names && i < publishing->room; i++) {
+    publishing->room = count;
+    publishing->names = base_arena_calloc(arena, count + 1, sizeof *publishing->names);
+    for (size_t i = 0; publishing->names && i < count; i++) {
         publishing->names[i] = base_arena_strdup(arena, options->receivers[i]);
         if (!publishing->names[i])
             return false;

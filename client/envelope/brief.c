@@ -189,7 +189,7 @@ static void write_list_item(struct base_buffer *out, const char *name, struct ba
 /* ---- the sections -------------------------------------------------------------------------- */
 
 /* A channel, where one is named: one of several then gets it. */
-static void write_receiver(struct base_buffer *out, const struct handoff_envelope *envelope)
+static void write_addressee(struct base_buffer *out, const struct handoff_envelope *envelope)
 {
     struct base_span channel = text_member(yyjson_doc_get_root(envelope->doc), "channel");
     if (channel.data)
@@ -202,7 +202,7 @@ static void write_brief_head(struct base_buffer *out, const struct handoff_envel
     base_buffer_text(out, "# Handoff from ");
     write_inline(out, envelope->source_agent);
     base_buffer_text(out, " to ");
-    write_receiver(out, envelope);
+    write_addressee(out, envelope);
     base_buffer_text(out, "\n\n");
     write_list_item(out, "handoff", envelope->id);
     write_list_item(out, "task", envelope->task_id);
