@@ -734,6 +734,17 @@ static void leave_out_source(struct publishing *publishing)
     publishing->nreceivers = kept;
 }
 
+/* A copy: what it is read from may go before the answer. false: out of memory. */
+static bool keep_source(struct publishing *publishing, struct base_span source)
+{
+    const char *copy =
+        base_arena_copy(&publishing->arena, source.data ? source.data : "", source.size);
+    publishing->source = base_span(copy, copy ? source.size : 0);
+    if (copy)
+        leave_out_source(publishing);
+    return copy != NULL;
+}
+
 /* ---- an envelope that was assembled before --------------------------------------------------- */
 
 /* As for a request beyond the limit: nothing is parked, but it is counted. */
@@ -823,6 +834,19 @@ static void project_stored(struct publishing *publishing)
         fail_without_memory(publishing);
 }
 
+/* As the configuration says now, not when the envelope was assembled. */
+static enum handoff_code check_senders_of_stored(struct publishing *publishing)
+{
+    struct handoff_stored_to_publish *stored = &publishing->stored;
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < publishing->nreceivers && code == HANDOFF_OK; i++) {
+        struct handoff_settings *settings = handoff_agent_settings(publishing->receivers[i].agent);
+        code = handoff_client_check_sender(settings, stored->submission.source, &stored->error);
+        handoff_settings_release(&settings);
+    }
+    return code;
+}
+
 static void stored_was_read_to_publish(struct handoff_stored_to_publish *stored)
 {
     struct publishing *publishing = BASE_CONTAINER_OF(stored, struct publishing, stored);
@@ -841,14 +865,9 @@ static void stored_was_read_to_publish(struct handoff_stored_to_publish *stored)
     }
     if (error->code == HANDOFF_ERR_HOP_LIMIT)
         tell_over_limit(publishing);
-    publishing->source = stored->submission.source;
-    leave_out_source(publishing);
-    for (size_t i = 0; i < publishing->nreceivers && error->code == HANDOFF_OK; i++) {
-        struct handoff_settings *settings = handoff_agent_settings(publishing->receivers[i].agent);
-        (void)!handoff_client_check_sender(settings, stored->submission.source, error);
-        handoff_settings_release(&settings);
-    }
-    if (error->code == HANDOFF_OK)
+    if (error->code == HANDOFF_OK && !keep_source(publishing, stored->submission.source))
+        handoff_error_no_memory(error);
+    if (error->code == HANDOFF_OK && check_senders_of_stored(publishing) == HANDOFF_OK)
         project_stored(publishing);
     else
         fail_publishing(publishing, error);
@@ -863,12 +882,7 @@ static bool keep_publisher(struct publishing *publishing, struct base_span named
     struct base_span source = publishing->caller;
     if (!source.data)
         source = named.data ? named : publishing->sender;
-    const char *copy =
-        base_arena_copy(&publishing->arena, source.data ? source.data : "", source.size);
-    publishing->source = base_span(copy, source.size);
-    if (copy)
-        leave_out_source(publishing);
-    return copy != NULL;
+    return keep_source(publishing, source);
 }
 
 /* What a request for a channel may say of its target, or nothing. */

@@ -75,6 +75,38 @@ class OneKey(Subscribing):
         self.assertEqual(len({reply.json()["id"] for reply in replies}), 2)
 
 
+class OneEnvelope(Subscribing):
+    """Two publishers of what was assembled before, to different receivers or channels. Both find it unpublished."""
+
+    def publish_at_once(self, *ways):
+        """Each (channel, receivers), 4 times. [(way, reply)]"""
+        envelope = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="broadcast", new_chain=True)).json()["id"]
+        together = threading.Barrier(4 * len(ways))
+
+        def publish(way):
+            caller = Caller(self.daemon, "researcher")
+            together.wait()
+            return way, caller.call("POST", f"/v1/channels/{way[0]}/publish", {"envelope_id": envelope, "receivers": way[1]})
+
+        with concurrent.futures.ThreadPoolExecutor(4 * len(ways)) as pool:
+            return list(pool.map(publish, ways * 4))
+
+    def check_one_wins(self, *ways, field):
+        self.start({"code-generator": ack, "test-writer": ack})
+        for _ in range(ROUNDS):
+            replies = self.publish_at_once(*ways)
+            [winner] = {way[0] + way[1][0] for way, reply in replies if reply.status in (200, 202)}
+            for way, reply in replies:
+                if way[0] + way[1][0] != winner:
+                    self.assertEqual((reply.status, reply.json()["code"], reply.json()["field"]), (409, "conflict", field), reply)
+
+    def test_to_different_receivers(self):
+        self.check_one_wins((CHANNEL, ["code-generator"]), (CHANNEL, ["test-writer"]), field="receivers")
+
+    def test_to_different_channels(self):
+        self.check_one_wins((CHANNEL, ["code-generator"]), ("other-work", ["code-generator"]), field="channel")
+
+
 class ComesAndGoes(Subscribing):
     def test_a_receiver_that_comes_and_goes_gets_what_was_published_while_it_was_one(self):
         """A publication that meets a change may go either way, but the answer, the store and the inbox say the same."""
