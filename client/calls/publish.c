@@ -278,6 +278,33 @@ static bool finds_other_publication(struct publishing *publishing,
     return true;
 }
 
+/* The texts of a projection were the assembly's, which has ended. */
+static void tell_of_stored_receiver(struct publishing *publishing,
+                                    const struct publishing_receiver *receiver,
+                                    const struct handoff_event *shared)
+{
+    const struct handoff_agent *agent = receiver->agent;
+    struct handoff_event event = *shared;
+    if (is_projected(receiver)) {
+        event.who.id = receiver->projection->id_text;
+        event.of.assembled = receiver->projection->event.of.assembled;
+    }
+    event.who.target_agent = agent->name;
+    event.of.assembled.cycle = handoff_stored_is_cycle_to(&publishing->stored.envelope,
+                                                          base_span(agent->name, agent->name_size));
+    handoff_client_tell(publishing->loop->client, &event);
+}
+
+/* Only once it is durable: until then the store may find that another call was first, for this
+   envelope or with this key. */
+static void tell_stored_published(struct publishing *publishing)
+{
+    struct handoff_event event;
+    handoff_stored_event(&publishing->stored.envelope, publishing->stored.id_text, &event);
+    for (size_t i = 0; i < publishing->nreceivers; i++)
+        tell_of_stored_receiver(publishing, &publishing->receivers[i], &event);
+}
+
 /* A commit that failed may have been made after all; then its number is not known. */
 static void note_earlier_number(struct publishing *publishing)
 {
@@ -300,6 +327,8 @@ static void was_published(void *context, const struct handoff_error *error)
         return;
     }
     publishing->is_durable = true;
+    if (publishing->stored.id_text)
+        tell_stored_published(publishing);
     handoff_channels_leave(&publishing->loop->client->channels, &publishing->ticket);
     if (!publishing->waits || publishing->nreceivers == 0)
         answer_as_told(publishing);
@@ -747,33 +776,6 @@ static bool keep_source(struct publishing *publishing, struct base_span source)
 
 /* ---- an envelope that was assembled before --------------------------------------------------- */
 
-/* As for a request beyond the limit: nothing is parked, but it is counted. */
-static void tell_over_limit(const struct publishing *publishing)
-{
-    const struct handoff_stored_to_publish *stored = &publishing->stored;
-    struct handoff_event event;
-    handoff_stored_event(&stored->envelope, NULL, &event);
-    event.code = stored->error.code;
-    handoff_client_tell(publishing->loop->client, &event);
-}
-
-/* Those who get a projection were told of when it was made. */
-static void tell_stored_published(struct publishing *publishing)
-{
-    const struct handoff_stored_to_publish *stored = &publishing->stored;
-    struct handoff_event event;
-    handoff_stored_event(&stored->envelope, stored->id_text, &event);
-    for (size_t i = 0; i < publishing->nreceivers; i++) {
-        const struct publishing_receiver *receiver = &publishing->receivers[i];
-        if (is_projected(receiver))
-            continue;
-        event.who.target_agent = receiver->agent->name;
-        event.of.assembled.cycle = handoff_stored_is_cycle_to(
-            &stored->envelope, base_span(receiver->agent->name, receiver->agent->name_size));
-        handoff_client_tell(publishing->loop->client, &event);
-    }
-}
-
 static void hand_over_stored_publication(struct publishing *publishing)
 {
     const struct handoff_stored_to_publish *stored = &publishing->stored;
@@ -782,12 +784,9 @@ static void hand_over_stored_publication(struct publishing *publishing)
                                               .at_ms = stored->at_ms,
                                               .excerpt_lines = stored->excerpt_lines,
                                               .passed_on = base_buffer_span(&stored->passed_on)};
-    if (hand_over_publication(publishing, &publication, &error) != HANDOFF_OK) {
+    if (hand_over_publication(publishing, &publication, &error) != HANDOFF_OK)
         fail_publishing(publishing, &error);
-        return;
-    }
-    tell_stored_published(publishing);
-    if (publishing->assembly)
+    else if (publishing->assembly)
         handoff_client_end_assembly(&publishing->assembly);
 }
 
@@ -804,10 +803,6 @@ static void stored_projections_were_made(struct handoff_projections *projections
     if (handoff_projections_may_succeed_later(error->code)) {
         fail_publishing(publishing, error);
         return;
-    }
-    for (size_t i = 0; i < publishing->nreceivers; i++) {
-        if (is_projected(&publishing->receivers[i]))
-            tell_of_receiver(publishing, &publishing->receivers[i]);
     }
     hand_over_stored_publication(publishing);
 }
@@ -832,6 +827,15 @@ static void project_stored(struct publishing *publishing)
         handoff_projections_make_anew(&publishing->projections);
     else
         fail_without_memory(publishing);
+}
+
+/* As an assembly tells that was stopped by it. */
+static void tell_hop_limit_of_stored(const struct publishing *publishing)
+{
+    struct handoff_event event;
+    handoff_stored_event(&publishing->stored.envelope, NULL, &event);
+    event.code = HANDOFF_ERR_HOP_LIMIT;
+    handoff_client_tell(publishing->loop->client, &event);
 }
 
 /* As the configuration says now, not when the envelope was assembled. */
@@ -864,7 +868,7 @@ static void stored_was_read_to_publish(struct handoff_stored_to_publish *stored)
         return;
     }
     if (error->code == HANDOFF_ERR_HOP_LIMIT)
-        tell_over_limit(publishing);
+        tell_hop_limit_of_stored(publishing);
     if (error->code == HANDOFF_OK && !keep_source(publishing, stored->submission.source))
         handoff_error_no_memory(error);
     if (error->code == HANDOFF_OK && check_senders_of_stored(publishing) == HANDOFF_OK)

@@ -724,6 +724,51 @@ class Context(Case):
                 self.assertEqual(self.counted().get(("handoff_route_cycles_total", "")), 1)
                 self.stack.close()
 
+    def draft(self, **fields):
+        reply = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="broadcast", **fields))
+        self.assertEqual(reply.status, 200, reply)
+        return reply.json()["id"]
+
+    def test_calls_that_meet_count_once(self):
+        """Each finds the envelope unpublished; the store takes one of them."""
+        receivers = ["code-generator", "test-writer"]
+        self.start({name: ack for name in receivers})
+        drafts = [self.draft(new_chain=True) for _ in range(3)]
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            replies = list(pool.map(lambda number: self.post({"envelope_id": drafts[number % 3]}, prefer="wait=20"), range(48)))
+        self.assertEqual({reply.status for reply in replies}, {200})
+        counted = self.counted()
+        self.assertEqual({name: counted["handoff_context_completeness_ratio_count", name] for name in receivers},
+                         dict.fromkeys(receivers, len(drafts)))
+        self.assertEqual(counted["handoff_hop_depth_count", ""], len(drafts) * len(receivers))
+
+    def test_what_is_refused_for_its_key_does_not_count(self):
+        self.start({"code-generator": ack})
+        self.assertEqual(self.post({"request": self.request()}, prefer="wait=20", idempotency_key="key").status, 200)
+        counted = self.counted()
+        refused = self.post({"envelope_id": self.draft(new_chain=True)}, prefer="wait=20", idempotency_key="key")
+        self.assertEqual((refused.status, refused.json()["code"]), (409, "idempotency_conflict"), refused)
+        self.assertEqual(self.counted(), counted)
+
+    def test_the_hop_limit_counts_however_it_was_assembled(self):
+        for assembled_before in False, True:
+            with self.subTest(assembled_before=assembled_before):
+                self.start({"code-generator": ack})
+                first = self.publish(headers={"prefer": "wait=20"})["deliveries"][0]["handoff_id"]
+                request = {"source_agent": "code-generator", "task_summary": "It is done", "previous_id": first}
+                if assembled_before:
+                    draft = self.caller.call("POST", "/v1/envelopes", {**request, "target_agent": "broadcast"}).json()["id"]
+                self.daemon.write_config(config({"code-generator": {}}, channels={CHANNEL: {}}, hops={"max": 1}))
+                self.assertEqual(self.daemon.reload().status, 200)
+                reply = self.post({"envelope_id": draft} if assembled_before else {"request": request})
+                self.assertEqual((reply.status, reply.json()["code"]), (422, "hop_limit"), reply)
+                found = [(sample.labels["target_agent"], sample.labels["pattern"], sample.value)
+                         for family in text_string_to_metric_families(self.daemon.web.get("/metrics").text)
+                         for sample in family.samples if sample.name == "handoff_handoffs_total" and sample.value
+                         and sample.labels["outcome"] == "hop_limit"]
+                self.assertEqual(found, [("other", "broadcast", 1)])
+                self.stack.close()
+
 
 class LikeAnyOther(Case):
     """Each delivery is a handoff like any other: what happens to one changes nothing for the others."""
