@@ -188,13 +188,15 @@ static void write_list_item(struct base_buffer *out, const char *name, struct ba
 
 /* ---- the sections -------------------------------------------------------------------------- */
 
-/* A channel, where one is named: one of several then gets it. */
+/* `reviewer`, or `broadcast, channel oauth-migration`. */
 static void write_addressee(struct base_buffer *out, const struct handoff_envelope *envelope)
 {
     struct base_span channel = text_member(yyjson_doc_get_root(envelope->doc), "channel");
-    if (channel.data)
-        base_buffer_text(out, "channel ");
-    write_inline(out, channel.data ? channel : envelope->target_agent);
+    write_inline(out, envelope->target_agent);
+    if (!channel.data)
+        return;
+    base_buffer_text(out, ", channel ");
+    write_inline(out, channel);
 }
 
 static void write_brief_head(struct base_buffer *out, const struct handoff_envelope *envelope)

@@ -555,7 +555,7 @@ class Briefs(Case):
                    agents={name: brief for name in ("reviewer", "doc-writer", "code-generator")})
         made = self.publish()
         got = [self.receivers["code-generator"].wait_for(1)[0].raw.decode(), *map(self.pull_brief, ("doc-writer", "reviewer"))]
-        self.assertEqual({text.splitlines()[0] for text in got}, {f"# Handoff from researcher to channel {CHANNEL}"})
+        self.assertEqual({text.splitlines()[0] for text in got}, {f"# Handoff from researcher to broadcast, channel {CHANNEL}"})
         self.wait_for_states(made["id"], code_generator="awaiting_ack", doc_writer="in_flight", reviewer="in_flight")
         acknowledged = [self.acknowledge_by(text) for text in got]
         self.assertEqual(sorted(acknowledged), sorted(one["handoff_id"] for one in made["deliveries"]))
@@ -563,6 +563,12 @@ class Briefs(Case):
         for handoff, text in zip(acknowledged, got):
             again = self.caller.call("GET", f"/v1/handoffs/{handoff}/envelope", accept="text/markdown")
             self.assertEqual(again.text, text)
+
+    def test_a_handoff_to_one_agent_names_it_beside_the_channel(self):
+        self.start({"reviewer": None}, agents={"reviewer": {"format": "markdown"}})
+        self.caller.call("POST", "/v1/handoffs", self.request(target_agent="reviewer", pattern="broadcast", channel=CHANNEL),
+                         prefer="respond-async")
+        self.assertEqual(self.pull_brief("reviewer").splitlines()[0], f"# Handoff from researcher to reviewer, channel {CHANNEL}")
 
     def test_one_that_was_assembled_before_names_no_channel(self):
         self.start({"reviewer": None}, agents={"reviewer": {"format": "markdown"}})
