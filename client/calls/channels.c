@@ -225,7 +225,8 @@ static enum handoff_code give_page(const struct handoff_stored_publication *list
     return handoff_client_give(&out, text, error);
 }
 
-/* Of a channel that is in no configuration any more, the first page has to have something. */
+/* One that a reload has removed is known by what was published to it: its first page has something,
+   and only the last can be empty. */
 static enum handoff_code check_channel_of_page(struct handoff_client *client, const char *name,
                                                bool may_be_removed, struct base_arena *arena,
                                                struct handoff_error *error)

@@ -118,7 +118,7 @@ enum handoff_code handoff_channels_begin_change(struct handoff_channels *channel
 /* When a change is decided: now, or a little later, so that no other one has the same time. */
 int64_t handoff_channels_time_of_change(struct handoff_channels *channels, int64_t now_ms);
 /* Retention took so many publications before a subscriber had come to them, since the decision of
-   that time. Of one that failed, it is ignored. */
+   that time. For a decision that failed, this changes nothing. */
 void handoff_channels_note_dropped(struct handoff_channels *channels, struct base_span channel,
                                    struct base_span receiver, int64_t at_ms, int64_t count);
 /* How many; 0 where there is no subscription. */

@@ -31,8 +31,8 @@ struct handoff_subscription {
     uint64_t number;
     int64_t behind; /* of one that is catching up: the smallest number that may have appeared behind
                        its position; 0: none */
-    /* publications that retention took before it had come to them: since the decision that it is
-       of, and since the one that is being stored */
+    /* publications that retention took before it had come to them: since the decision that is in
+       force, and since the one that is being stored */
     struct handoff_dropped {
         int64_t at_ms, count;
     } dropped, coming;

@@ -100,8 +100,8 @@ struct handoff_store_options {
     /* On the opening thread, before a store of an older version is changed. NULL: none. */
     void (*on_upgrade)(void *observer, int from, int to, int64_t bytes);
     /* Likewise, again and again: retention took so many publications of the channel before the
-       subscriber, which is catching up since the decision of that time, had come to them. NULL:
-       none. */
+       subscriber, which has been catching up since the decision of that time, had come to them.
+       NULL: none. */
     void (*on_unread)(void *observer, struct base_span channel, struct base_span receiver,
                       int64_t at_ms, int64_t count);
     /* Likewise: what a channel may keep of publications that were delivered. false: it is not known
