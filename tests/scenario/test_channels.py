@@ -695,26 +695,6 @@ class Context(Case):
             self.assertEqual(found["handoff_token_utilization_ratio_count", name], 1)
         self.assertEqual(found["handoff_context_completeness_ratio_sum", "doc-writer"], 0.5)
 
-    def test_one_beyond_the_hop_limit_is_counted_however_it_was_assembled(self):
-        for assembled_before in False, True:
-            with self.subTest(assembled_before=assembled_before):
-                self.start({"code-generator": ack})
-                settings = {"agents": {"code-generator": {"url": self.receivers["code-generator"].url}},
-                            "channels": {CHANNEL: {"receivers": ["code-generator"]}}}
-                request = self.request()
-                for _ in range(3):
-                    request["previous_id"] = self.post({"request": request}).json()["id"]
-                draft = self.caller.call("POST", "/v1/envelopes", {**request, "target_agent": "broadcast"}).json()
-                self.daemon.write_config(config(**settings, hops={"max": 3}))
-                self.assertEqual(self.daemon.reload().status, 200)
-                reply = self.post({"envelope_id": draft["id"]} if assembled_before else {"request": request})
-                self.assertEqual((reply.status, reply.json()["code"]), (422, "hop_limit"), reply)
-                found = [sample.value for family in text_string_to_metric_families(self.daemon.web.get("/metrics").text)
-                         for sample in family.samples if sample.name == "handoff_handoffs_total"
-                         and sample.labels["outcome"] == "hop_limit" and sample.value]
-                self.assertEqual(found, [1])
-                self.stack.close()
-
     def test_a_receiver_that_the_task_has_passed_is_a_cycle(self):
         """analyst -> researcher -> (code-generator, analyst): one of the two had it already."""
         for assembled_before in False, True:
