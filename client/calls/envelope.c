@@ -16,6 +16,7 @@
 #include "client/envelope/brief.h"
 #include "client/envelope/inheritance.h"
 #include "client/envelope/legacy.h"
+#include "client/store/handoffs.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -162,23 +163,28 @@ static enum handoff_code give_copy(struct base_span body, struct handoff_text *t
     return handoff_client_give(&out, text, error);
 }
 
-/* `handoff`: the id of one that carries it, which may be another than its own; or NULL. */
-static enum handoff_code render_for(struct base_span body, const struct base_uuid *handoff,
+/* The handoff that carries an envelope: a publication's has another id, and names no receiver. */
+struct carrier {
+    char id[BASE_UUID_TEXT];
+    struct base_span receiver; /* absent: as the envelope says */
+};
+
+/* NULL: as the envelope says. */
+static enum handoff_code render_for(struct base_span body, const struct carrier *carrier,
                                     enum handoff_rendering rendering, struct handoff_text *text,
                                     struct handoff_error *error)
 {
     struct handoff_envelope parsed;
-    char id[BASE_UUID_TEXT];
     *text = (struct handoff_text){0};
     if (rendering == HANDOFF_RENDER_STORED)
         return give_copy(body, text, error);
     enum handoff_code code = handoff_envelope_read(body, &parsed, error);
     if (code != HANDOFF_OK)
         return code;
-    if (handoff) {
-        base_uuid_format(handoff, id);
-        parsed.id = base_span_text(id);
-    }
+    if (carrier)
+        parsed.id = base_span_text(carrier->id);
+    if (carrier && carrier->receiver.data && rendering == HANDOFF_RENDER_MARKDOWN)
+        parsed.target_agent = carrier->receiver;
     code = render(&parsed, rendering, text, error);
     handoff_envelope_free(&parsed);
     return code;
@@ -243,11 +249,29 @@ static enum handoff_code tell_removed(struct handoff_client *client, const struc
     return code;
 }
 
+/* Only a brief says whom it is for. */
+static enum handoff_code find_carrier(struct handoff_client *client, const struct base_uuid *id,
+                                      enum handoff_rendering rendering, struct base_arena *arena,
+                                      struct carrier *carrier, struct handoff_error *error)
+{
+    struct handoff_stored stored;
+    base_uuid_format(id, carrier->id);
+    carrier->receiver = base_span(NULL, 0);
+    if (rendering != HANDOFF_RENDER_MARKDOWN)
+        return HANDOFF_OK;
+    const enum handoff_code code =
+        handoff_store_get_handoff(client->store, id, arena, &stored, error);
+    if (code == HANDOFF_OK && stored.of_publication)
+        carrier->receiver = stored.asked_target;
+    return code == HANDOFF_ERR_NOT_FOUND ? handoff_error_clear(error) : code;
+}
+
 enum handoff_code handoff_read_envelope(struct handoff_client *client, const char *id,
                                         const char *caller, enum handoff_rendering rendering,
                                         struct handoff_text *text, struct handoff_error *error)
 {
     struct handoff_stored_envelope stored;
+    struct carrier carrier;
     struct base_arena arena;
     struct base_uuid uuid = {0};
     enum handoff_code code = HANDOFF_ERR_NOT_FOUND;
@@ -261,7 +285,9 @@ enum handoff_code handoff_read_envelope(struct handoff_client *client, const cha
     else if (code == HANDOFF_ERR_ENVELOPE_REMOVED)
         code = tell_removed(client, &uuid, &stored, caller, &arena, error);
     if (code == HANDOFF_OK)
-        code = render_for(stored.body, &uuid, rendering, text, error);
+        code = find_carrier(client, &uuid, rendering, &arena, &carrier, error);
+    if (code == HANDOFF_OK)
+        code = render_for(stored.body, &carrier, rendering, text, error);
     base_arena_free(&arena);
     if (code == HANDOFF_ERR_NOT_FOUND)
         handoff_error_set(error, code, "no handoff has this id", "id", id);

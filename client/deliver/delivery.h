@@ -156,6 +156,14 @@ static inline bool handoff_delivery_is_of_publication(const struct handoff_deliv
     return memcmp(&delivery->publication, &nil, sizeof nil) != 0;
 }
 
+/* Which receiver a publication is delivered to, whose envelope does not say it; absent: it is none.
+ */
+static inline struct base_span handoff_delivery_receiver(const struct handoff_delivery *delivery)
+{
+    return handoff_delivery_is_of_publication(delivery) ? delivery->asked_target
+                                                        : base_span(NULL, 0);
+}
+
 /* Absent for NULL. */
 static inline struct handoff_told_progress
 handoff_progress_told(const struct handoff_progress_note *progress)

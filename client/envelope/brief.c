@@ -188,26 +188,16 @@ static void write_list_item(struct base_buffer *out, const char *name, struct ba
 
 /* ---- the sections -------------------------------------------------------------------------- */
 
-/* `reviewer`, or `broadcast, channel oauth-migration`. */
-static void write_addressee(struct base_buffer *out, const struct handoff_envelope *envelope)
-{
-    struct base_span channel = text_member(yyjson_doc_get_root(envelope->doc), "channel");
-    write_inline(out, envelope->target_agent);
-    if (!channel.data)
-        return;
-    base_buffer_text(out, ", channel ");
-    write_inline(out, channel);
-}
-
 static void write_brief_head(struct base_buffer *out, const struct handoff_envelope *envelope)
 {
     base_buffer_text(out, "# Handoff from ");
     write_inline(out, envelope->source_agent);
     base_buffer_text(out, " to ");
-    write_addressee(out, envelope);
+    write_inline(out, envelope->target_agent);
     base_buffer_text(out, "\n\n");
     write_list_item(out, "handoff", envelope->id);
     write_list_item(out, "task", envelope->task_id);
+    write_list_item(out, "channel", text_member(yyjson_doc_get_root(envelope->doc), "channel"));
     base_buffer_printf(out, "- hop: %lld of %lld\n", (long long)envelope->hop_count,
                        (long long)envelope->hop_max);
     write_list_item(out, "deadline", text_member(envelope->constraints, "deadline"));

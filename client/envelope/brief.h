@@ -17,7 +17,8 @@
 #include "client/envelope/read.h"
 #include "lib/base/buffer.h"
 
-/* `envelope->id` is what it names as the handoff; that of a publication is its delivery's. */
+/* It names `envelope->id` as the handoff, and `envelope->target_agent` as the one that gets it; of
+   a publication, the caller sets both to what its delivery says. */
 void handoff_brief_write(struct base_buffer *out, const struct handoff_envelope *envelope);
 
 #endif

@@ -40,9 +40,19 @@ static enum handoff_rendering rendering_for(const struct handoff_agent_options *
     return HANDOFF_RENDER_VERSION_1;
 }
 
-bool handoff_body_choose(const struct handoff_agent_options *options, const char *id,
-                         struct base_span envelope, struct base_buffer *flat,
-                         struct base_span *body, enum handoff_rendering *rendering)
+static void write_brief_for(const struct handoff_carrier *carrier,
+                            struct handoff_envelope *envelope, struct base_buffer *out)
+{
+    envelope->id = base_span_text(carrier->id);
+    if (carrier->receiver.data)
+        envelope->target_agent = carrier->receiver;
+    handoff_brief_write(out, envelope);
+}
+
+bool handoff_body_choose(const struct handoff_agent_options *options,
+                         const struct handoff_carrier *carrier, struct base_span envelope,
+                         struct base_buffer *flat, struct base_span *body,
+                         enum handoff_rendering *rendering)
 {
     struct handoff_envelope read;
     *body = envelope;
@@ -52,9 +62,8 @@ bool handoff_body_choose(const struct handoff_agent_options *options, const char
     base_buffer_clear(flat);
     if (handoff_envelope_read(envelope, &read, NULL) != HANDOFF_OK)
         return false;
-    read.id = base_span_text(id);
     if (*rendering == HANDOFF_RENDER_MARKDOWN)
-        handoff_brief_write(flat, &read);
+        write_brief_for(carrier, &read, flat);
     else
         handoff_legacy_write(flat, &read);
     handoff_envelope_free(&read);

@@ -17,12 +17,19 @@
 enum handoff_obstacle handoff_body_obstacle(const struct handoff_agent_options *options,
                                             struct base_span envelope);
 
+/* Which handoff carries an envelope, and to whom. A publication's envelope has another id, and
+   names no receiver; a brief says both. */
+struct handoff_carrier {
+    const char *id;
+    struct base_span receiver; /* absent: as the envelope says */
+};
+
 /* The body to send, and what it is: the envelope itself, or another form written into `flat`, which
-   is cleared before. A brief has the id of the handoff, which the agent acknowledges; that of the
-   envelope differs where it is published. false: out of memory. */
-bool handoff_body_choose(const struct handoff_agent_options *options, const char *id,
-                         struct base_span envelope, struct base_buffer *flat,
-                         struct base_span *body, enum handoff_rendering *rendering);
+   is cleared before. false: out of memory. */
+bool handoff_body_choose(const struct handoff_agent_options *options,
+                         const struct handoff_carrier *carrier, struct base_span envelope,
+                         struct base_buffer *flat, struct base_span *body,
+                         enum handoff_rendering *rendering);
 
 /* Its Content-Type, as a whole header. */
 const char *handoff_body_type(enum handoff_rendering rendering);

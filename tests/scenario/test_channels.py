@@ -555,7 +555,10 @@ class Briefs(Case):
                    agents={name: brief for name in ("reviewer", "doc-writer", "code-generator")})
         made = self.publish()
         got = [self.receivers["code-generator"].wait_for(1)[0].raw.decode(), *map(self.pull_brief, ("doc-writer", "reviewer"))]
-        self.assertEqual({text.splitlines()[0] for text in got}, {f"# Handoff from researcher to broadcast, channel {CHANNEL}"})
+        self.assertEqual([text.splitlines()[0] for text in got],
+                         [f"# Handoff from researcher to {name}" for name in ("code-generator", "doc-writer", "reviewer")])
+        for text in got:
+            self.assertIn(f"\n- channel: {CHANNEL}\n", text)
         self.wait_for_states(made["id"], code_generator="awaiting_ack", doc_writer="in_flight", reviewer="in_flight")
         acknowledged = [self.acknowledge_by(text) for text in got]
         self.assertEqual(sorted(acknowledged), sorted(one["handoff_id"] for one in made["deliveries"]))
@@ -564,18 +567,24 @@ class Briefs(Case):
             again = self.caller.call("GET", f"/v1/handoffs/{handoff}/envelope", accept="text/markdown")
             self.assertEqual(again.text, text)
 
-    def test_a_handoff_to_one_agent_names_it_beside_the_channel(self):
-        self.start({"reviewer": None}, agents={"reviewer": {"format": "markdown"}})
-        self.caller.call("POST", "/v1/handoffs", self.request(target_agent="reviewer", pattern="broadcast", channel=CHANNEL),
-                         prefer="respond-async")
-        self.assertEqual(self.pull_brief("reviewer").splitlines()[0], f"# Handoff from researcher to reviewer, channel {CHANNEL}")
+    def test_of_the_publication_itself_it_names_no_receiver(self):
+        self.start({"reviewer": None})
+        brief = self.caller.call("GET", f"/v1/envelopes/{self.publish()['id']}", accept="text/markdown").text
+        self.assertEqual(brief.splitlines()[0], "# Handoff from researcher to broadcast")
+        self.assertIn(f"\n- channel: {CHANNEL}\n", brief)
+
+    def test_an_alternate_reads_whom_it_was_for(self):
+        self.start({"reviewer": status(404)}, agents={"reviewer": {"alternates": ["spare"]}, "spare": {"format": "markdown"}})
+        self.publish()
+        self.assertEqual(self.pull_brief("spare").splitlines()[0], "# Handoff from researcher to reviewer")
 
     def test_one_that_was_assembled_before_names_no_channel(self):
         self.start({"reviewer": None}, agents={"reviewer": {"format": "markdown"}})
         draft = self.caller.call("POST", "/v1/envelopes", self.request(target_agent="broadcast")).json()["id"]
         self.post({"envelope_id": draft})
         text = self.pull_brief("reviewer")
-        self.assertEqual(text.splitlines()[0], "# Handoff from researcher to broadcast")
+        self.assertEqual(text.splitlines()[0], "# Handoff from researcher to reviewer")
+        self.assertNotIn("- channel:", text)
         self.acknowledge_by(text)
 
 

@@ -141,8 +141,9 @@ static bool copy_envelope(const struct handoff_delivery *delivery,
 {
     struct base_buffer flat = {0};
     struct base_span body;
-    bool chosen = handoff_body_choose(&delivery->settings->options, delivery->id_text,
-                                      delivery->envelope, &flat, &body, &request->rendering);
+    const struct handoff_carrier carrier = {delivery->id_text, handoff_delivery_receiver(delivery)};
+    bool chosen = handoff_body_choose(&delivery->settings->options, &carrier, delivery->envelope,
+                                      &flat, &body, &request->rendering);
     request->envelope = chosen ? base_malloc(body.size + chain_size(delivery)) : NULL;
     if (request->envelope) {
         memcpy(request->envelope, body.data, body.size);

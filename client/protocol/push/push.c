@@ -143,8 +143,8 @@ static bool begin_push(struct handoff_delivery *delivery)
     int64_t left = handoff_delivery_until_deadline(delivery);
     struct base_span body;
     enum handoff_rendering rendering;
-    if (!handoff_body_choose(options, delivery->id_text, delivery->envelope, &push->flat, &body,
-                             &rendering))
+    const struct handoff_carrier carrier = {delivery->id_text, handoff_delivery_receiver(delivery)};
+    if (!handoff_body_choose(options, &carrier, delivery->envelope, &push->flat, &body, &rendering))
         return false;
     push->post = (struct handoff_post){
         .url = options->url,
