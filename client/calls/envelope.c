@@ -249,7 +249,7 @@ static enum handoff_code tell_removed(struct handoff_client *client, const struc
     return code;
 }
 
-/* Only a brief says whom it is for. */
+/* Only a brief names the receiver. */
 static enum handoff_code find_carrier(struct handoff_client *client, const struct base_uuid *id,
                                       enum handoff_rendering rendering, struct base_arena *arena,
                                       struct carrier *carrier, struct handoff_error *error)

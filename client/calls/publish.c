@@ -405,12 +405,24 @@ static void check_published_to(struct publishing *publishing)
     yyjson_doc_free(doc);
 }
 
+/* A key that is new, of an envelope that was published without it. */
+static bool read_without_key(struct publishing *publishing)
+{
+    if (publishing->error.code != HANDOFF_ERR_NOT_FOUND || !publishing->stored.is_published)
+        return false;
+    handoff_error_clear(&publishing->error);
+    publishing->id = publishing->stored.submission.id;
+    publishing->by_key = false;
+    return true;
+}
+
 /* On a reader thread, which owns the publishing until it was read. */
 static void run_publishing_read(struct handoff_store_read *read)
 {
     struct publishing *publishing = publishing_of_read(read);
     handoff_error_clear(&publishing->error);
-    if (publishing->by_key && find_first_of_key(publishing) != HANDOFF_OK) {
+    if (publishing->by_key && find_first_of_key(publishing) != HANDOFF_OK &&
+        !read_without_key(publishing)) {
         if (publishing->error.code == HANDOFF_ERR_IDEMPOTENCY_CONFLICT)
             read_first_of_other_request(publishing);
         return;
@@ -851,16 +863,26 @@ static enum handoff_code check_senders_of_stored(struct publishing *publishing)
     return code;
 }
 
+/* The key, where there is one, may be that of another request. */
+static void answer_stored_repeat(struct publishing *publishing)
+{
+    if (!keep_source(publishing, publishing->stored.envelope.source_agent)) {
+        fail_without_memory(publishing);
+        return;
+    }
+    publishing->id = publishing->stored.submission.id;
+    publishing->repeats = true;
+    publishing->by_key = publishing->key.size > 0;
+    read_published(publishing);
+}
+
 static void stored_was_read_to_publish(struct handoff_stored_to_publish *stored)
 {
     struct publishing *publishing = BASE_CONTAINER_OF(stored, struct publishing, stored);
     BASE_CHECK_MAGIC(publishing, PUBLISHING_MAGIC);
     struct handoff_error *error = &stored->error;
     if (error->code == HANDOFF_OK && stored->is_published) {
-        publishing->id = stored->submission.id;
-        publishing->repeats = true;
-        publishing->by_key = false;
-        read_published(publishing);
+        answer_stored_repeat(publishing);
         return;
     }
     if (publishing->unknown.code != HANDOFF_OK) {

@@ -17,8 +17,8 @@
 enum handoff_obstacle handoff_body_obstacle(const struct handoff_agent_options *options,
                                             struct base_span envelope);
 
-/* Which handoff carries an envelope, and to whom. A publication's envelope has another id, and
-   names no receiver; a brief says both. */
+/* The handoff that carries an envelope, and its receiver. A publication's envelope has another id,
+   and names no receiver; a brief says both. */
 struct handoff_carrier {
     const char *id;
     struct base_span receiver; /* absent: as the envelope says */

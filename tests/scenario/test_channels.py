@@ -178,6 +178,10 @@ class Publishing(Case):
         again = self.post(body)
         self.assertEqual((again.status, again.json()), (200, self.publication(draft["id"])))
         self.assertEqual(self.post({**body, "receivers": ["test-writer"]}).json(), again.json())
+        self.assertEqual(self.post(body, idempotency_key="a new one").json(), again.json())
+        self.publish(headers={"idempotency_key": "of another request"})
+        used = self.post(body, idempotency_key="of another request")
+        self.assertEqual((used.status, used.json()["code"]), (409, "idempotency_conflict"), used)
         for other in (self.post(body, "other-work"), self.post({**body, "receivers": ["doc-writer"]})):
             self.assertEqual((other.status, other.json()["code"]), (409, "conflict"), other)
         self.assertEqual(other.json()["seen"], "doc-writer")
@@ -573,7 +577,7 @@ class Briefs(Case):
         self.assertEqual(brief.splitlines()[0], "# Handoff from researcher to broadcast")
         self.assertIn(f"\n- channel: {CHANNEL}\n", brief)
 
-    def test_an_alternate_reads_whom_it_was_for(self):
+    def test_an_alternate_reads_which_receiver_it_was_for(self):
         self.start({"reviewer": status(404)}, agents={"reviewer": {"alternates": ["spare"]}, "spare": {"format": "markdown"}})
         self.publish()
         self.assertEqual(self.pull_brief("spare").splitlines()[0], "# Handoff from researcher to reviewer")
