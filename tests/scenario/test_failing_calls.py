@@ -177,6 +177,7 @@ class Case(unittest.TestCase):
         daemon = Daemon("--shutdown.timeout=5s", "--log.level=debug", config=self.config(), program=PROGRAM, start=False,
                         env=self.calls.environment)
         self.addCleanup(daemon.discard)
+        self.addCleanup(lambda: daemon.is_running() and daemon.kill())
         return daemon
 
     def config(self):

@@ -182,7 +182,7 @@ class SpineTest(Case):
     def test_our_own_shortage_is_not_the_servers(self):
         """More failures in a row than open the circuit; the call is answered within its time all the same."""
         self.server.store("m-1", "a fact")
-        self.daemon.start()
+        self.enterContext(self.daemon.start())
         caller = Caller(self.daemon)
         # a second connect, which finds out what the first one lacked, must succeed
         for kind, error, times, resource in (("socket", errno.EMFILE, 8, "descriptors"),
