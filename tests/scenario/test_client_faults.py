@@ -343,7 +343,7 @@ class Certificates(Case):
         self.check_refused(tls)
 
     def test_a_certificate_that_has_expired(self):
-        tls = self.context(days=-1)
+        tls = self.context(days=0)
         self.trusted = self.authority.path
         self.check_refused(tls)
 

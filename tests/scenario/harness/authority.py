@@ -19,7 +19,7 @@ class Authority:
                 self.folder / f"{name}.key", "-out", self.path)
 
     def issue(self, name, san, usage="serverAuth", days=2):
-        """Paths of a certificate and its key; -1 days: it has expired."""
+        """Paths of a certificate and its key. 0 days: it has expired; newer openssl(1) refuses fewer."""
         cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
         request, extensions = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
         extensions.write_text(f"subjectAltName={san}\nextendedKeyUsage={usage}\nkeyUsage=digitalSignature\n"
