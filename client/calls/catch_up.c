@@ -129,7 +129,7 @@ static bool sweep_feed(const struct handoff_catch_up *catch_up, enum handoff_swe
 /* ---- a step is written ------------------------------------------------------------------------
  */
 
-/* As a publication tells of each of its receivers. */
+/* As a publication tells of each of its receivers, but for going back and forth: that was then. */
 static void tell_delivered_late(const struct handoff_catch_up *catch_up, size_t at)
 {
     const struct handoff_envelope *envelope = &catch_up->stored[at].envelope;
@@ -143,6 +143,7 @@ static void tell_delivered_late(const struct handoff_catch_up *catch_up, size_t 
     event.who.pattern = HANDOFF_PATTERN_BROADCAST;
     event.who.target_agent = catch_up->row.receiver.data;
     event.of.assembled.cycle = handoff_stored_is_cycle_to(envelope, catch_up->row.receiver);
+    event.of.assembled.ping_pong = false;
     handoff_client_tell(catch_up->loop->client, &event);
 }
 
