@@ -129,7 +129,8 @@ static bool sweep_feed(const struct handoff_catch_up *catch_up, enum handoff_swe
 /* ---- a step is written ------------------------------------------------------------------------
  */
 
-/* As a publication tells of each of its receivers, but for going back and forth: that was then. */
+/* Reports what a publication reports for each receiver. A ping-pong is over: it is not reported
+   again. */
 static void tell_delivered_late(const struct handoff_catch_up *catch_up, size_t at)
 {
     const struct handoff_envelope *envelope = &catch_up->stored[at].envelope;

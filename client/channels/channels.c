@@ -319,7 +319,7 @@ int64_t handoff_channels_behind(struct handoff_channels *channels, struct base_s
     return seq;
 }
 
-/* The store's writer tells of a change before the loop knows that it is on disk. */
+/* The store's writer may report a count before the loop knows that the change is on disk. */
 void handoff_channels_note_dropped(struct handoff_channels *channels, struct base_span channel,
                                    struct base_span receiver, int64_t at_ms, int64_t count)
 {
