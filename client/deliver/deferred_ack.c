@@ -19,6 +19,8 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
+enum { MOST_LOOKS = 1000 }; /* for a handoff that its row says is live: some 100 ms */
+
 /* On the caller's lane. */
 static void tell_reply(struct handoff_reply *reply)
 {
@@ -80,10 +82,10 @@ static enum handoff_code conflict(struct handoff_reply *reply, enum handoff_stat
 }
 
 /* Live, but not on a lane: the lanes have released their handoffs; the next start resumes them. */
-static enum handoff_code too_late(struct handoff_reply *reply)
+static void too_late(struct handoff_reply *reply)
 {
-    return handoff_error_set(&reply->error, HANDOFF_ERR_SHUTTING_DOWN,
-                             "the process is shutting down; retry after the restart", NULL, NULL);
+    handoff_error_set(&reply->error, HANDOFF_ERR_SHUTTING_DOWN,
+                      "the process is shutting down; retry after the restart", NULL, NULL);
 }
 
 /* The acknowledgement counts, and its agent hands on by a request of its own. */
@@ -266,6 +268,7 @@ static void refuse_other(struct handoff_reply *reply)
         unknown(reply);
 }
 
+static void look_for_it(struct handoff_engine *engine, struct handoff_reply *reply);
 static void answer_stored(struct handoff_engine *engine, struct handoff_reply *reply);
 static void refuse_live(struct handoff_engine *engine, struct handoff_reply *reply);
 
@@ -315,7 +318,7 @@ static void on_owning_lane(struct base_mail *mail)
         handoff_reply_send(reply);
         return;
     case HANDOFF_LOOKUP_ABSENT:
-        handoff_engine_reply(engine, reply); /* it has settled meanwhile: ask the store */
+        look_for_it(engine, reply); /* it has settled meanwhile: ask the store */
         return;
     case HANDOFF_LOOKUP_FOUND:
         break;
@@ -364,7 +367,7 @@ static void late_decided(struct handoff_waiter *waiter, const struct handoff_err
 {
     struct handoff_reply *reply = BASE_CONTAINER_OF(waiter, struct handoff_reply, waiter);
     if (error->code == HANDOFF_ERR_CONFLICT) {
-        handoff_engine_reply(reply->lane->engine, reply);
+        look_for_it(reply->lane->engine, reply);
     } else if (error->code != HANDOFF_OK) {
         reply->error = *error;
         reply->told(reply);
@@ -393,9 +396,8 @@ static void judge_stored(struct handoff_reply *reply, const struct handoff_store
     const enum handoff_state state = (enum handoff_state)stored->standing.state;
     reply->late = is_late(reply, state);
     reply->replaced = memcmp(&stored->replaced_by, &nil, sizeof nil) != 0;
-    if (handoff_state_is_live(state))
-        too_late(reply);
-    else if (!reply->late)
+    reply->live = handoff_state_is_live(state);
+    if (!reply->live && !reply->late)
         answer_settled(reply, state);
 }
 
@@ -406,7 +408,7 @@ static void read_stored(struct handoff_store_read *read)
     struct handoff_reply *reply = reply_of(read);
     struct base_arena arena;
     struct handoff_stored stored;
-    reply->late = false;
+    reply->late = reply->live = false;
     base_arena_init(&arena, 0);
     enum handoff_code code = handoff_store_get_handoff(reply->lane->engine->options.store,
                                                        &reply->id, &arena, &stored, &reply->error);
@@ -417,12 +419,26 @@ static void read_stored(struct handoff_store_read *read)
     base_arena_free(&arena);
 }
 
+/* Another caller may have replayed it since it was looked for: then it is on a lane, or will be as
+   soon as that lane learns that the replay is on disk. */
+static void look_for_replayed(struct handoff_reply *reply)
+{
+    if (!reply->lane->closing && ++reply->looks < MOST_LOOKS) {
+        look_for_it(reply->lane->engine, reply);
+        return;
+    }
+    too_late(reply);
+    reply->told(reply);
+}
+
 /* On the caller's lane. */
 static void stored_was_read(struct handoff_store_read *read)
 {
     struct handoff_reply *reply = reply_of(read);
     if (reply->late)
         decide_parked(reply);
+    else if (reply->live)
+        look_for_replayed(reply);
     else
         reply->told(reply);
 }
@@ -438,7 +454,7 @@ static void answer_stored(struct handoff_engine *engine, struct handoff_reply *r
 static void read_parties(struct handoff_store_read *read)
 {
     struct handoff_reply *reply = reply_of(read);
-    reply->late = false;
+    reply->late = reply->live = false;
     refuse_other(reply);
 }
 
@@ -451,7 +467,7 @@ static void refuse_live(struct handoff_engine *engine, struct handoff_reply *rep
     handoff_store_submit_read(engine->options.store, &reply->read);
 }
 
-void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply)
+static void look_for_it(struct handoff_engine *engine, struct handoff_reply *reply)
 {
     reply->view.state = HANDOFF_STATE_NONE;
     reply->next_ignored = false;
@@ -464,4 +480,10 @@ void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *r
     }
     reply->mail.deliver = on_owning_lane;
     base_mailbox_post(reply->owner->mailbox, &reply->mail);
+}
+
+void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply)
+{
+    reply->looks = 0;
+    look_for_it(engine, reply);
 }

@@ -272,6 +272,8 @@ struct handoff_reply {
     struct handoff_waiter waiter;
     struct handoff_store_read read;
     bool late; /* decides about a parked one: an acknowledgement, or a cancel */
+    bool live; /* its row says so, but it was on no lane */
+    unsigned looks;
 };
 
 STAILQ_HEAD(handoff_replies, handoff_reply);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of parked handoffs: replayed, discarded, or acknowledged after all. */
+/* wraps: handoff_store_get_handoff */
 #include "tests/support/delivery_stage.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "client/deliver/decide.h"
@@ -409,6 +412,65 @@ static void test_acknowledged_while_it_is_replayed(void **state)
     handoff_lane_free(&meanwhile.lane);
 }
 
+/* The next reading of a row waits until it is let go. */
+static struct {
+    atomic_bool waits;
+    sem_t begun, let_go;
+} reading;
+
+enum handoff_code __real_handoff_store_get_handoff(struct handoff_store *store,
+                                                   const struct base_uuid *id,
+                                                   struct base_arena *arena,
+                                                   struct handoff_stored *stored,
+                                                   struct handoff_error *error);
+enum handoff_code __wrap_handoff_store_get_handoff(struct handoff_store *store,
+                                                   const struct base_uuid *id,
+                                                   struct base_arena *arena,
+                                                   struct handoff_stored *stored,
+                                                   struct handoff_error *error);
+
+enum handoff_code __wrap_handoff_store_get_handoff(struct handoff_store *store,
+                                                   const struct base_uuid *id,
+                                                   struct base_arena *arena,
+                                                   struct handoff_stored *stored,
+                                                   struct handoff_error *error)
+{
+    if (atomic_exchange(&reading.waits, false)) {
+        sem_post(&reading.begun);
+        sem_wait(&reading.let_go);
+    }
+    return __real_handoff_store_get_handoff(store, id, arena, stored, error);
+}
+
+/* It was parked when it was looked for, so its row is read; by then another lane has replayed it.
+ */
+static void test_acknowledged_when_it_has_just_been_replayed(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    struct handoff_waiter waiter = {
+        .decided = decided_as_expected, .accepted = nothing, .settled = nothing};
+    sem_init(&reading.begun, 0, 0);
+    sem_init(&reading.let_go, 0, 0);
+    park(&sender);
+    behave(0, "silent");
+    assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL, NULL), HANDOFF_OK);
+    struct speaker speaker = acknowledgement_of(&sender);
+    atomic_store(&reading.waits, true);
+    handoff_engine_reply(stage.engine, &speaker.reply);
+    sem_wait(&reading.begun);
+    handoff_engine_decide(meanwhile.lane, &sender.submission.id, HANDOFF_DECISION_REPLAY,
+                          base_span(NULL, 0), NULL, &waiter);
+    while (count_moves(HANDOFF_STATE_IN_FLIGHT) == 0)
+        run_lane(meanwhile.lane);
+    sem_post(&reading.let_go);
+    assert_int_equal(finish_saying(&speaker), HANDOFF_OK);
+    assert_int_equal(speaker.reply.view.state, HANDOFF_STATE_ACKNOWLEDGED);
+    until_gone(&sender);
+    stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    handoff_lane_free(&meanwhile.lane);
+}
+
 /* A discard that was first stays: what is discarded is over. */
 static void test_acknowledged_while_it_is_discarded(void **state)
 {
@@ -641,6 +703,7 @@ int main(void)
         STAGED(test_a_stop_ends_the_wait_of_the_second),
         STAGED(test_two_lanes_decide),
         STAGED(test_acknowledged_while_it_is_replayed),
+        STAGED(test_acknowledged_when_it_has_just_been_replayed),
         STAGED(test_acknowledged_while_it_is_discarded),
         STAGED(test_acknowledged_while_it_is_held),
         STAGED(test_decided_while_its_acknowledgement_is_written),
