@@ -74,8 +74,9 @@ void handoff_stored_submission(const struct handoff_envelope *envelope, struct b
 
 /* ---- as an event ----------------------------------------------------------------------------- */
 
-/* `*recent` stands for memories that were not requested, and `trimmed` has others of those: what
- * was requested and is neither included nor missing had no room. */
+/* `*recent` is not counted: those memories were not requested. Nor is the envelope's list of what
+ * was trimmed, which may name such memories: a requested one that is neither included nor missing
+ * did not fit. */
 static struct handoff_memory_counts count_stored_memories(yyjson_val *root)
 {
     yyjson_val *completeness = yyjson_obj_get(root, "completeness");
